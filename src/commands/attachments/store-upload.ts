@@ -54,7 +54,6 @@ interface Into {
 
 /**
  * Stores the file of a request and records it. After a refusal the file is removed.
- *
  * @throws FileTooLarge
  * @throws Refused (invalid, unprocessable, quota exceeded, insufficient storage)
  */

@@ -24,7 +24,6 @@ export interface Upload extends ReceivedFile {
  * Reads a multipart request to its end and stores its first part `attachment`: in constant memory, flushed, under a
  * temporary name. Removes the file on failure. `maxSize`: of the file, in bytes. `digest`: whether to compute the
  * SHA-256.
- *
  * @throws FileTooLarge when the file or the request is too large
  * @throws Refused (invalid) when the part is missing, or the request is malformed or aborted
  */
@@ -85,7 +84,6 @@ async function* chunksOf(file: Readable): AsyncGenerator<Buffer> {
 
 /**
  * Stores a raw body as `receiveUpload` stores a part. `body`: after its content encoding is decoded.
- *
  * @throws FileTooLarge
  * @throws Refused (invalid) when the request is aborted
  */

@@ -27,10 +27,8 @@ export function requireMayPush({ repository, access, requester }: Writer, branch
 }
 
 /**
- * Checks the permissions for a new branch. A rule for signed commits concerns commits new to the repository, and a
- * new branch brings none.
- *
- * @throws Refused (forbidden; conflict with a tag)
+ * Checks the permissions for a new branch. A rule for signed commits concerns commits new to the repository, and a new
+ * branch brings none. @throws Refused (forbidden; conflict with a tag)
  */
 async function requireAllowed(services: Services, writer: Writer, name: string): Promise<void> {
   const { id: repoId } = writer.repository

@@ -32,7 +32,6 @@ interface Move {
 /**
  * Checks whether the branch may move. A protected branch accepts only fast-forwards; others accept the rest with
  * `force`. A rule for signed commits accepts only pushes, which verify signatures.
- *
  * @throws Refused (forbidden, conflict)
  */
 async function requireMayMove(

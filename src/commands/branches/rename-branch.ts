@@ -67,10 +67,8 @@ function contextOf({ id, repoId: _repoId, from: _from, to: _to, sha: _sha, ...by
 
 /**
  * Renames a branch, under the lock of merges, which would miss the old or the new base. `decide` runs under the lock:
- * it
- * resolves to the tip of the branch, or throws.
- *
- * @throws Refused (conflict, unprocessable), also because of pull requests
+ * it resolves to the tip of the branch, or throws. @throws Refused (conflict, unprocessable), also because of pull
+ * requests
  */
 export function renameBranch(
   services: Services,

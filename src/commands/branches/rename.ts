@@ -21,10 +21,7 @@ const taken = refuse.unprocessable('name: there is a branch with that name, or i
 /**
  * Checks the permission. As in Gitea, only admins rename the default branch, and a branch with a rule of exactly its
  * name; that rule is renamed too. A branch under a pattern keeps its name. A rule for the new name must let the
- * requester
- * push, unless it is the renamed one.
- *
- * @throws Refused (forbidden, unprocessable)
+ * requester push, unless it is the renamed one. @throws Refused (forbidden, unprocessable)
  */
 function requireMayRename(
   { repository, access, requester }: Writer,

@@ -15,14 +15,12 @@ import { type CommentState, commentDecider } from './comment.decider.ts'
 
 /**
  * All comments of an issue share a stream, so changes of different comments would conflict. This lock prevents that on
- * one
- * node. Between nodes the revision of the stream decides: changes of other comments do not affect the decision.
+ * one node. Between nodes the revision of the stream decides: changes of other comments do not affect the decision.
  */
 const mutexKeyOf = (stream: string) => `comments of ${stream}`
 
 /**
  * Appends a new comment. It expects no revision, since it is valid after any change of the issue.
- *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
 export async function addComment(
@@ -42,10 +40,7 @@ export async function addComment(
 
 /**
  * Appends the decided events to the stream of the comment. Resolves to its new state. `step` names this change within
- * its
- * request.
- *
- * @throws Refused, also not found for a deleted comment
+ * its request. @throws Refused, also not found for a deleted comment
  */
 export async function changeComment(
   services: Services,
@@ -77,8 +72,7 @@ const ATTEMPTS = 3
 
 /**
  * Returns the comment from its document, at the end of its stream, which has all comments of the issue. Undefined when
- * the
- * read model lags.
+ * the read model lags.
  */
 async function knownState(
   { events, projector, readStore }: Services,

@@ -105,9 +105,7 @@ interface ChangeBody {
 
 /**
  * Parses one change of a file. `decode` returns undefined for invalid base64: a truncated content must not become a
- * file.
- *
- * @throws Refused (unprocessable) for an unknown operation or invalid base64
+ * file. @throws Refused (unprocessable) for an unknown operation or invalid base64
  */
 export function requestedChange(
   body: ChangeBody,

@@ -43,11 +43,9 @@ export interface FilesChange {
 
 /**
  * Commits the changes and moves the branch, or creates the new branch. Resolves to the commit id. Files are stored
- * before; after a failure they are unreachable objects, and no ref has moved.
- *
- * @throws Refused: forbidden (permission, protection), not found (branch, file), unprocessable (path, stale sha,
- * existing
- * file or branch), conflict when the branch has moved
+ * before; after a failure they are unreachable objects, and no ref has moved. @throws Refused: forbidden (permission,
+ * protection), not found (branch, file), unprocessable (path, stale sha, existing file or branch), conflict when the
+ * branch has moved
  */
 export async function commitFiles(
   services: Services,

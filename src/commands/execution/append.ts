@@ -39,7 +39,6 @@ export function eventsOf(
 /**
  * Appends events that need no decision, for example after git has moved refs. `step` names this append within its request:
  * the ids of the events derive from it.
- *
  * @throws Refused (too large) when the events are too large for one append, (conflict) when they rely on a claim that was
  *   taken too long ago, (unprocessable) when the Idempotency-Key was used with another body; nothing is written then
  */
@@ -83,7 +82,6 @@ export async function appendReady(
 /**
  * Makes several appends in one transaction. Returns false, and appends nothing, in a store without transactions, and when
  * a stream has moved on or already has one of the events. Then the caller makes them one by one.
- *
  * @throws Refused as `append`; nothing is written then
  */
 export async function appendAtomically(
@@ -110,7 +108,6 @@ export async function appendAtomically(
 /**
  * Checks the time limit of an event that relies on a claim: after it, another request may have taken the claim over. The
  * first event of a stream has no time limit, because a request closes the stream before it takes the claim over.
- *
  * @throws Refused (conflict)
  */
 function requireInTime({ claims }: CommandContext, { stream, expected }: Append): void {

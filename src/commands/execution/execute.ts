@@ -39,7 +39,6 @@ export interface Command<State, Event extends DomainEvent> {
  *
  * Commands with conflicts on one stream all succeed, unless a decision is a refusal: those of this process wait in a queue,
  * and those of other nodes try again after random pauses.
- *
  * @throws Refused when the decision is a refusal, after twenty decisions with conflicts (conflict), or when the
  * Idempotency-Key was used with another body (unprocessable)
  */

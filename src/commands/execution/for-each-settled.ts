@@ -5,7 +5,6 @@ import { StoreUnavailable } from '../../events/store/event-store.ts'
  * Does the work for each item, also after it fails for some: the items are independent. `concurrency`: the number of items at
  * a time; their appends share writes. Long work yields the event loop. When the log does not answer, it stops: each further
  * item would only wait for the log, too.
- *
  * @throws the first failure, after all work is done; StoreUnavailable as soon as it occurs
  */
 export async function forEachSettled<T>(

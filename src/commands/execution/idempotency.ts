@@ -49,7 +49,6 @@ export async function findEarlierEvent(
 
 /**
  * Returns the first event of a step, if an earlier attempt of the request appended it. For steps that do not use `execute`.
- *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
 export async function earlierResult(
@@ -74,7 +73,6 @@ export async function earlierResult(
 /**
  * Checks that an appended event is of this request. A store also confirms an append that it already has, which may be of
  * another request with the same key.
- *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
 export async function requireSameRequest(

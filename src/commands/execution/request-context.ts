@@ -46,7 +46,6 @@ export function requestContext(request: FastifyRequest): CommandContext {
  * Creates the context of a request that can be retried: a POST with an Idempotency-Key. `body` distinguishes two requests with
  * the same key; the log has its digest, so it must not contain a secret. `repositoryId` was set after the permission check, so
  * a client without the permission gets no earlier answer.
- *
  * @throws Refused (invalid) for a key that is empty or too long
  */
 export function commandContext(request: FastifyRequest, body: unknown = request.body): CommandContext {

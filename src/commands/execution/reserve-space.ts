@@ -19,7 +19,6 @@ export interface SpaceRequest {
 /**
  * Reserves space for bytes that the caller writes next; the caller ends the reservation. The free disk space is that of the
  * last second.
- *
  * @throws Refused: insufficient storage when the disk is nearly full, too large beyond the owner's quota
  */
 export async function reserveSpace(

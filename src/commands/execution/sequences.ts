@@ -136,7 +136,6 @@ interface Numbered {
  * Takes the next number of each sequence, and appends the events that contain them. Returns the numbers. A store with
  * transactions does it in one append, so a crash leaves no gap. `make` is pure and called several times. Not for a request
  * with an Idempotency-Key, which must find its earlier events.
- *
  * @throws Refused (too large) when the events are too large for one append; nothing is taken then
  */
 export async function appendNumbered(

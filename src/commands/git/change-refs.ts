@@ -24,10 +24,8 @@ export function moveRefs<T>(
 
 /**
  * Creates, moves or deletes one ref if it has the expected value, and records that. A retried request whose first
- * attempt
- * succeeded does nothing. `stale` and `name-conflict` as in `updateRefs`: nothing has moved. `requireAllowed` checks
- * the
- * permission again under the lock, and throws when it has ended.
+ * attempt succeeded does nothing. `stale` and `name-conflict` as in `updateRefs`: nothing has moved. `requireAllowed`
+ * checks the permission again under the lock, and throws when it has ended.
  */
 export function changeRef(
   services: Services,

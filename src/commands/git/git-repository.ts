@@ -21,9 +21,8 @@ export function requireNotArchived({ archived }: Pick<RepositoryDocument, 'archi
 
 /**
  * Returns the repository, if the client may read it or push to it. Asks an anonymous client for credentials, whether
- * the
- * repository exists or not: git sends them only then. A signed-in client without access gets 404. Sets the id of the
- * repository in the request.
+ * the repository exists or not: git sends them only then. A signed-in client without access gets 404. Sets the id of
+ * the repository in the request.
  */
 export async function gitRepository(
   services: Services,

@@ -1,7 +1,6 @@
 /**
  * Moves of refs whose marker in the push journal holds all that is needed to record them as their request would have:
- * its
- * user, and the event ids of its Idempotency-Key. So a retry finds that its first attempt succeeded.
+ * its user, and the event ids of its Idempotency-Key. So a retry finds that its first attempt succeeded.
  */
 import { type Static, Type } from 'typebox'
 import { type GitEvent, RefCause } from '../../events/catalog/branches.ts'
@@ -107,10 +106,7 @@ export async function moveJournaled(
 
 /**
  * Records the journaled moves that git has and the log lacks, under the ref lock, before other comparisons of git with
- * the
- * log. `namespace`: only those of the request with this one (`Retry`).
- *
- * @throws RepositoryMissing
+ * the log. `namespace`: only those of the request with this one (`Retry`). @throws RepositoryMissing
  */
 export async function recordJournaled(services: Services, repoId: number, namespace?: string): Promise<void> {
   for (const note of await services.pushJournal.notesOf(`${repoId}`)) {
@@ -128,8 +124,7 @@ async function recordMoves(services: Services, moves: JournaledMoves): Promise<v
 
 /**
  * Returns the event by which an earlier attempt of the request moved refs for this cause. Records moves that the
- * attempt
- * left in a marker. Call it under the ref lock, before git moves refs.
+ * attempt left in a marker. Call it under the ref lock, before git moves refs.
  */
 export async function moveOfEarlierAttempt(
   services: Services,

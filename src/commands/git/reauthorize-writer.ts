@@ -13,7 +13,6 @@ export interface Writer extends RepositoryAccess {
 
 /**
  * Returns the requester and the repository as they are now, since a request may wait long for the ref lock.
- *
  * @throws Refused when the requester may not write to the repository any more
  */
 export async function reauthorizeWriter(

@@ -73,7 +73,6 @@ async function recordMissing(
 
 /**
  * Returns the moves that git has and the log lacks, relative to the log, with the revision that was read.
- *
  * @throws RepositoryMissing
  */
 export async function unrecordedMoves(services: Services, repoId: number, moved: readonly RefUpdate[]) {

@@ -10,8 +10,7 @@ export const refLockKey = (repoId: number) => `git ${repoId}`
 /**
  * Runs `work`, which moves and records refs, under the lock. `since`: the revision that `recordRefs` must expect. A
  * suspended node may lose its lock without notice; when another node has appended meanwhile, nothing is recorded over
- * it.
- * A single node cannot lose a lock, so it skips the read.
+ * it. A single node cannot lose a lock, so it skips the read.
  */
 export function withRefLock<T>(
   services: Pick<Services, 'config' | 'events' | 'turns'>,

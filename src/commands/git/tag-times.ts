@@ -6,8 +6,7 @@ import { fromTags } from '../../git/refs/tags.ts'
 
 /**
  * Returns the times of new tags by object id: the tagger's, or the committer's for a lightweight tag. A tag that leads
- * to
- * no commit has no time.
+ * to no commit has no time.
  */
 export async function tagTimes(
   dir: string,

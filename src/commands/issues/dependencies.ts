@@ -84,10 +84,8 @@ type Side = 'dependencies' | 'blocks'
 
 /**
  * Returns the blocking issue when the requester has lost access to its repository: a writer of the blocked issue may
- * still
- * remove the dependency, or the issue would wait forever. Undefined for an issue that does not block this one, so that
- * the
- * answer does not reveal which repositories exist.
+ * still remove the dependency, or the issue would wait forever. Undefined for an issue that does not block this one, so
+ * that the answer does not reveal which repositories exist.
  */
 async function hiddenBlocking(
   services: Services,
@@ -104,8 +102,7 @@ async function hiddenBlocking(
 
 /**
  * Returns the dependency between the issue in the path and the one in the body. Requires write access to the blocked
- * issue,
- * and read access to the blocking one unless the dependency is removed.
+ * issue, and read access to the blocking one unless the dependency is removed.
  */
 async function dependencyFor(
   services: Services,

@@ -23,7 +23,6 @@ export async function discussionOf(
 
 /**
  * Returns whether `from` depends on `to`, directly or through other issues.
- *
  * @throws Refused (unprocessable) when it depends on too many issues
  */
 export async function dependsOn(services: Services, from: IssueRef, to: IssueRef): Promise<boolean> {

@@ -1,7 +1,6 @@
 /**
  * Finds the issue or pull request that an earlier attempt of a retried request has opened, before its labels,
- * milestone,
- * assignees and branches are looked up: they may be deleted since.
+ * milestone, assignees and branches are looked up: they may be deleted since.
  */
 import { numbersStream } from '../../events/streams.ts'
 import type { WriteServices } from '../../services/services.ts'
@@ -11,7 +10,6 @@ import { earlierNumber } from '../execution/sequences.ts'
 
 /**
  * Returns the number of the issue or pull request; undefined when there is none yet, or when it is costly to tell.
- *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
 export async function openedByEarlierAttempt(

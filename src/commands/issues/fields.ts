@@ -44,8 +44,7 @@ type DiscussionBody = Static<TObject<ReturnType<typeof editOptions>>> & { labels
 
 /**
  * Returns the text as one trimmed line without control characters: a title becomes the first line of commit messages,
- * and
- * git refuses NUL there. Empty when nothing is left.
+ * and git refuses NUL there. Empty when nothing is left.
  */
 function titleOf(text: string | null | undefined): string {
   return (text ?? '').replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
@@ -61,7 +60,6 @@ export function newTitleOf(text: string | null | undefined): string {
 /**
  * The end of the day of an RFC 3339 date-time, in the time zone of that date-time: a deadline is a day (`deadline.1`).
  * Null for null, for an empty text and for Go's zero time: these remove a deadline (`deadline.2`).
- *
  * @throws Refused (unprocessable) for an invalid date-time
  */
 export function deadlineOf(text: string | null): string | null {
@@ -93,8 +91,7 @@ const MAX_NAMED = 1000
 
 /**
  * Returns labels of the repository, or of the organization that owns it: `issues.create.5`. Ignores other ids. Of
- * several
- * exclusive labels of a scope the last one wins, as in Gitea.
+ * several exclusive labels of a scope the last one wins, as in Gitea.
  */
 export async function labelRefs(
   services: Services,
@@ -113,8 +110,7 @@ export async function labelRefs(
 
 /**
  * Returns the scope of an exclusive label: its name before the last slash, in lower case. An issue has at most one
- * label of
- * a scope.
+ * label of a scope.
  */
 function exclusiveScope({ name, exclusive }: LabelDocument): string | undefined {
   const end = name.lastIndexOf('/')
@@ -137,7 +133,6 @@ async function milestoneRef(
  * Returns the users with these logins, each once: `issues.create.3`.
  *
  * `withoutAccess`: the refusal for a user who may not read the repository; only creation answers 400.
- *
  * @throws Refused: unprocessable for an unknown login, an organization, or a user who may only read; `withoutAccess`
  * for a
  * user without access

@@ -62,8 +62,7 @@ export async function recordReferences(
 
 /**
  * Returns the references of a text for an event, without the text's own issue. As in Gitea, only the title and body of
- * a
- * pull request close issues; those of another repository only if the author may close them.
+ * a pull request close issues; those of another repository only if the author may close them.
  */
 export function referencesOf(
   { repoId, source }: TextPlace,

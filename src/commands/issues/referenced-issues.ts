@@ -76,8 +76,7 @@ export interface RequestedStatus {
 
 /**
  * Closes and reopens issues. One that depends on open issues stays open, unless these are closed here, too. Idempotent
- * when
- * the context has deterministic ids.
+ * when the context has deterministic ids.
  */
 export async function changeReferencedIssues(
   services: Services,

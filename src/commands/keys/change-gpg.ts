@@ -35,7 +35,6 @@ async function requireSignature(
 
 /**
  * Adds a key. `client`: charged for parsing it. `signature`: of the token, by the key.
- *
  * @throws Refused: unprocessable for an invalid or used key and for a wrong signature; not found for a key without an
  * address of the user and without a signature, as in Gitea
  */

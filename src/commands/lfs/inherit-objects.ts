@@ -13,8 +13,7 @@ const BATCH = 500
 
 /**
  * Gives a fork the objects that its parent had at its creation, in the order of the log: read models may lag, and
- * clocks
- * differ. Idempotent. Both repositories must exist.
+ * clocks differ. Idempotent. Both repositories must exist.
  */
 export async function inheritLfsObjects(
   services: Services,

@@ -6,7 +6,7 @@ import { gitDirOf, type Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { recordedLfsObjects, recordLfsObjects } from './record-objects.ts'
 
-/** Gives the base repository the objects to which the merged commits point. May be repeated. */
+/** Shares the objects that the merged commits point to. Idempotent. */
 export async function mergeLfsObjects(
   services: Services,
   context: CommandContext,

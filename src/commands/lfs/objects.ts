@@ -1,6 +1,6 @@
 /**
- * Large files (git LFS): `POST /{owner}/{repo}.git/info/lfs/objects/batch`, and the transfers that it names. The rights
- * are those of git. An object is in a repository when the log says so; what lies on disk without that is nobody's.
+ * LFS objects: `POST /{owner}/{repo}.git/info/lfs/objects/batch`, and the transfers that it names, with git's
+ * permissions. The log decides which objects a repository has; other files on disk belong to none.
  */
 
 import { once } from 'node:events'
@@ -53,7 +53,7 @@ const UploadParams = Type.Object({
 
 const CONTENT = { '*/*': { schema: Type.String({ format: 'binary' }) } }
 
-/** The object that an upload names in its path. @throws Refused */
+/** Returns the object in the path of an upload. @throws Refused */
 function objectIn({ oid, size }: Static<typeof UploadParams>): LfsObject {
   if (!isOid(oid)) throw new Refused(refuse.unprocessable('oid: must be 64 hexadecimal digits in lower case'))
   if (!/^\d{1,15}$/.test(size)) throw new Refused(refuse.unprocessable('size: must be a number of bytes'))
@@ -77,7 +77,7 @@ export const lfsObjectRoutes: Routes = (services) => {
     return `size: an object may have at most ${config.lfsMaxBytes} bytes`
   }
 
-  /** Those of the objects that the repository has, and whose files are there: one that was lost can be sent again. */
+  /** Returns the objects that the repository has and whose files exist: a lost one can be uploaded again. */
   async function presentOf(repoId: number, objects: readonly LfsObject[]): Promise<Set<string>> {
     const documents = await known(
       repoId,
@@ -99,7 +99,7 @@ export const lfsObjectRoutes: Routes = (services) => {
     return objects.map(({ oid, size }) => {
       const message = problemOf({ oid, size })
       if (message !== undefined) return { oid, size, error: { code: 422, message } }
-      // Without actions, the client has nothing to do.
+      // Without actions the client does nothing.
       if (present.has(oid)) return { oid, size }
       return { oid, size, actions: { upload: action(`/objects/${oid}/${size}`), verify: action('/verify') } }
     })
@@ -118,7 +118,7 @@ export const lfsObjectRoutes: Routes = (services) => {
     })
   }
 
-  /** Checks again whether the upload is allowed: it may have taken hours. @throws Refused */
+  /** Checks the permission again, since the upload may have taken hours. @throws Refused */
   async function requireStillAllowed(request: FastifyRequest, repoId: number): Promise<void> {
     await awaitPermissions(services)
     const requester = await requesterNow(request)
@@ -212,7 +212,7 @@ export const lfsObjectRoutes: Routes = (services) => {
       .send(stream)
   }
 
-  /** Only this route reads a body of any type, and writes it to disk as it comes. */
+  /** Streams the body, of any type, to disk. */
   async function uploadRoute(app: FastifyInstance): Promise<void> {
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, _payload, done) => done(null))
@@ -285,7 +285,7 @@ export const lfsObjectRoutes: Routes = (services) => {
         const { repository } = await gitRepository(services, request, request.params, 'read')
         const { oid, size } = request.body
         const found = isOid(oid) ? (await known(repository.id, [oid])).get(oid) : undefined
-        // Also when its file was lost: then the client learns that it has to send it again.
+        // Not found for a lost file, too, so that the client uploads it again.
         if (found === undefined || !(await hasLfsFile(gitDirOf(services, repository.id), found)))
           throw noSuchObject()
         if (found.size !== size) throw new Refused(refuse.unprocessable(`size: it has ${found.size} bytes`))

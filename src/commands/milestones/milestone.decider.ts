@@ -34,8 +34,7 @@ const NO_EARLIER = Date.parse(ZERO_TIME)
 
 /**
  * Returns a due date in UTC; null for Go's zero time and for the year 9999, by which Gitea's clients mean "none".
- * Undefined
- * for an invalid date-time.
+ * Undefined for an invalid date-time.
  */
 function dueOnOf(text: string): string | null | undefined {
   const instant = instantOf(text)

@@ -18,8 +18,7 @@ import { withOrganizationLock } from './organization-lock.ts'
 /**
  * Deletes an organization without repositories. One append ends it with its members and teams, so a crash leaves all or
  * nothing. Processes then end its transfers, webhooks and labels. The login stays claimed, because events name accounts
- * by
- * it.
+ * by it.
  */
 async function deleteOrganization(
   services: Services,

@@ -1,7 +1,6 @@
 /**
  * Limits the organizations and teams of a user. The user's document lists them and is read with each request, and any
- * user
- * who creates an organization can add any other.
+ * user who creates an organization can add any other.
  */
 
 import { Refused, refuse } from '../../errors/refusal.ts'

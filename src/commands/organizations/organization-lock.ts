@@ -2,8 +2,7 @@ import type { Services } from '../../services/services.ts'
 
 /**
  * Runs `work` under the organization's lock, on all nodes: no deletion while it receives a repository, and no
- * concurrent
- * changes of its visibility.
+ * concurrent changes of its visibility.
  */
 export function withOrganizationLock<T>(
   { turns }: Pick<Services, 'turns'>,

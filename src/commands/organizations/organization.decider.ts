@@ -205,8 +205,7 @@ const RELEASED_AT_ONCE = 1000
 
 /**
  * Deletes an organization that owns nothing, with its teams, as in Gitea. Requires an admin of the organization.
- * `atOnce`:
- * maximum number of members in an event.
+ * `atOnce`: maximum number of members in an event.
  */
 export function decideDeleteOrganization(
   state: OrganizationState,

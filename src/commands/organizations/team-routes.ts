@@ -46,8 +46,7 @@ function refused(field: string, problem: string): Refused {
 
 /**
  * Returns the requested units and permission. A team has one permission for code, issues and pull requests here;
- * different
- * ones are rejected. @throws Refused (unprocessable)
+ * different ones are rejected. @throws Refused (unprocessable)
  */
 function accessIn(body: Static<typeof EditTeamOption>): Partial<Pick<TeamSettings, 'permission' | 'units'>> {
   const map = body.units_map ?? {}

@@ -1,4 +1,4 @@
-/** Builds the commit that a merge brings to the base branch, as git itself would make it. No ref moves. */
+/** Builds the commit of a merge, as git would. No ref moves. */
 
 import { coded, isRefusal, type Refusal, refuse } from '../../errors/refusal.ts'
 import type { MergeIntent } from '../../events/catalog/pull-requests.ts'
@@ -12,19 +12,18 @@ import { type RebaseResult, rebase } from '../../git/merge/rebase.ts'
 import { coAuthorsOf, type MessageFields, mergeMessage } from './merge-message.ts'
 import type { ActivePull } from './pull-request.decider.ts'
 
-/** A squash names the authors of the newest commits only, at most of this many. */
+/** Maximum number of commits whose authors a squash names, newest first. */
 const MAX_SQUASHED = 1000
 
 interface MergeToBuild {
   style: Exclude<MergeStyle, 'manually-merged'>
-  /** The tip of the base branch. */
   base: string
   fields: MessageFields
   headLabel: string
-  /** The poster of the pull request: the author of a squash. */
+  /** The poster, who is the author of a squash. */
   poster: Signature
   merger: Signature
-  /** The authors of commits as the server may name them: with the addresses that the API shows. */
+  /** Returns the authors with the addresses that the API shows. */
   shown: (authors: readonly Signature[]) => Promise<Signature[]>
   signingKey: string | undefined
 }
@@ -32,8 +31,8 @@ interface MergeToBuild {
 type CoAuthors = ReturnType<typeof coAuthorsOf>
 
 /**
- * Builds the merge. Resolves to the new tip of the base branch and its message, which is empty when the commit is not
- * new; or to a conflict (`merge.7`) when the style cannot merge the two.
+ * Builds the merge. Resolves to the new tip of the base branch and its message, which is empty unless the commit is
+ * new; or to a conflict (`merge.7`).
  */
 export async function buildMerge(
   dir: string,
@@ -67,7 +66,7 @@ export async function buildMerge(
     case 'rebase-merge': {
       const tip = rebasedTip(await rebase(dir, { base, head, committer: merger, signingKey }))
       if (isRefused(tip)) return tip
-      // When the tip is the base, the base has all of these changes already, so there is nothing to merge.
+      // A tip equal to the base: the base has all changes already.
       if (style === 'rebase' || tip === base) return { commit: tip, message: '' }
       const tree = (await commitFacts(dir, [tip])).get(tip)?.tree
       if (tree === undefined) throw new Error(`the rebased commit ${tip} is missing`)
@@ -84,7 +83,7 @@ function isRefused(result: string | Refusal): result is Refusal {
   return typeof result === 'object' && isRefusal(result)
 }
 
-/** The merged tree, or a conflict for the client. */
+/** Returns the merged tree, or a conflict. */
 export function cleanTree(merged: MergeResult): string | Refusal {
   switch (merged.kind) {
     case 'clean':
@@ -96,7 +95,7 @@ export function cleanTree(merged: MergeResult): string | Refusal {
   }
 }
 
-/** The tip of the rebased commits, or a conflict for the client. */
+/** Returns the tip of the rebased commits, or a conflict. */
 export function rebasedTip(rebased: RebaseResult): string | Refusal {
   switch (rebased.kind) {
     case 'clean':

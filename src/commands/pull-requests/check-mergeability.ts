@@ -1,4 +1,4 @@
-/** Checks whether open pull requests can be merged, and records that. */
+/** Tries merges of open pull requests, and records whether they succeed. */
 
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import { StoreUnavailable } from '../../events/store/event-store.ts'
@@ -11,25 +11,23 @@ import { forEachSettled } from '../execution/for-each-settled.ts'
 import { recordedTip } from './branches/branch-tips.ts'
 import { type ActivePull, decideMergeability } from './pull-request.decider.ts'
 
-/** One git process tries this many merges. They are recorded before the next ones are tried. */
+/** Number of merges that one git process tries before they are recorded. */
 const BATCH = 100
-/** How long merges may be tried, in milliseconds. */
+/** Time limit of trial merges, in milliseconds. */
 export const MERGE_TRIAL_MS = 60_000
 
 export interface MergeTrial {
-  /** How long, in milliseconds, for all of them. */
+  /** Time limit for all of them, in milliseconds. */
   withinMs: number
-  /** Whether a single one that takes longer counts as one that cannot be merged. A merge itself may take longer. */
+  /** Whether a single one over the limit counts as not mergeable. The merge itself may take longer. */
   isLastTry?: boolean
-  /** Ends git: what was not tried is not recorded. */
+  /** Aborts git. Untried merges are not recorded. */
   signal?: AbortSignal | undefined
 }
 
 /**
- * Tries the merges of open pull requests into one repository at their present tips, and records the outcome. When one
- * fails, the others are still tried and recorded.
- *
- * @throws GitTookTooLong when the time was not enough for all of them; another failure after all others are done
+ * Tries the merges of open pull requests into a repository at their present tips, and records the outcome. After a
+ * failure the others are still tried. @throws GitTookTooLong when the time ran out; other failures at the end
  */
 export async function checkMergeability(
   services: Services,
@@ -51,7 +49,7 @@ export async function checkMergeability(
         error instanceof StoreUnavailable ||
         error instanceof GitTookTooLong
       if (batch.length === 1 || isForAll) throw error
-      // One of them fails them all. By itself each one fails only for itself.
+      // One fails the batch. Separately, each fails only for itself.
       await forEachSettled(batch, (pull) => checkBatch(services, context, repoId, [pull], left()))
     }
   })
@@ -81,8 +79,8 @@ async function checkBatch(
 type Pair = { ours: string; theirs: string }
 
 /**
- * What a merge into a repository gives, for a client that waits for it. Undefined when it takes too long: such a pull
- * request counts as one that cannot be merged, as for the process.
+ * Tries a merge for a client that waits. Undefined when it takes too long: that counts as not mergeable, as in the
+ * process.
  */
 export async function tryMerge(
   services: Services,
@@ -94,7 +92,7 @@ export async function tryMerge(
   return merge
 }
 
-/** The outcomes; none of a last try that takes too long. @throws GitTookTooLong of others */
+/** Returns the outcomes; for a last try over the limit, none. @throws GitTookTooLong before the last try */
 async function tryMerges(
   services: Services,
   repoId: number,
@@ -111,7 +109,7 @@ async function tryMerges(
   }
 }
 
-/** The merge to try, without a pair when a branch is gone. Undefined when the same merge is known to be clean. */
+/** Returns the merge to try, without a pair when a branch is gone; undefined when it is known to be clean. */
 async function checkOf(
   services: Services,
   issue: IssueRef,
@@ -119,7 +117,7 @@ async function checkOf(
   const pull = await pulls.load(services, issue)
   if (pull.status !== 'open') return undefined
   const [tip, ours] = await Promise.all([recordedTip(services, pull.head), recordedTip(services, pull.base)])
-  // A pull request need not follow the branch of a fork, and its repository has no other commits of it.
+  // The head may lag behind the branch of a fork, and this repository has only the head's commits.
   const theirs = tip !== undefined && pull.head.repoId !== pull.repoId ? pull.head.sha : tip
   if (theirs === undefined || ours === undefined) return { pull, pair: undefined }
   const { head, base, mergeable } = pull.mergeability
@@ -140,7 +138,7 @@ async function recordMergeability(
     conflicts: merge?.kind === 'conflicts' ? merge.files : [],
   }
   await pulls.change(services, context, pull, `mergeability ${checked.head} ${checked.base}`, (state) => {
-    // When the base has changed since, the merge into the new base has been tried already.
+    // After a change of the base branch, the new merge was tried already.
     if (state.status === 'none' || state.base.branch !== pull.base.branch) return []
     return decideMergeability(state, checked)
   })

@@ -1,4 +1,4 @@
-/** At most one open pull request for a head and a base: `pulls.create.4`, `pulls.edit.6`. A claim decides. */
+/** Allows one open pull request per head and base, by a claim: `pulls.create.4`, `pulls.edit.6`. */
 
 import { coded, Refused, refuse } from '../../errors/refusal.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
@@ -10,15 +10,15 @@ import type { CommandContext } from '../execution/command-context.ts'
 import { load } from '../execution/load.ts'
 import { type ActivePull, type PullState, pullDecider } from './pull-request.decider.ts'
 
-/** The key that a pull request holds: only an open one holds one. */
+/** Returns the key that a pull request holds while it is open. */
 const keyOf = (state: PullState): string | undefined =>
   state.status === 'open' ? claimKeys.pull(state.head, state.base) : undefined
 
-/** The key that a pull request needs to be opened again; undefined when nothing opens it. */
+/** Returns the key needed to reopen a pull request; undefined when the edit does not reopen it. */
 export const keyWhenOpened = (pull: ActivePull, closed: boolean): string | undefined =>
   pull.status === 'closed' && !closed ? claimKeys.pull(pull.head, pull.base) : undefined
 
-/** The claim of a pull request to its head and base. It keeps the claim until it is closed or merged. */
+/** Returns the claim of a head and base, held until the pull request is closed or merged. */
 function headBaseClaim(services: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
   return {
     key,
@@ -29,13 +29,13 @@ function headBaseClaim(services: Services, key: string): Pick<Claim, 'key' | 'st
   }
 }
 
-/** Refuses a duplicate before it takes a number; only `takeClaim` decides. @throws Refused (conflict) */
+/** Refuses a duplicate before it takes a number. Only `takeClaim` is authoritative. @throws Refused (conflict) */
 export async function refuseDuplicate(services: Services, key: string): Promise<void> {
   const twin = await claimHolder(services, headBaseClaim(services, key))
   if (twin !== undefined) throw duplicateOf(twin)
 }
 
-/** Claims a head and a base for the pull request in a stream. @throws Refused (conflict) for a duplicate */
+/** Claims a head and base for the pull request of a stream. @throws Refused (conflict) for a duplicate */
 export async function claimHeadBase(
   services: Services,
   context: CommandContext,
@@ -46,11 +46,11 @@ export async function claimHeadBase(
   if (!claimed.taken) throw duplicateOf(claimed.holder)
 }
 
-/** Whether a change was refused because another open pull request has the same head and base. */
+/** Returns whether a change was refused as a duplicate. */
 export const isDuplicate = (error: unknown): error is Refused =>
   error instanceof Refused && error.refusal.code === 'pull_request_exists'
 
-/** The refusal of a duplicate. It names the pull request that exists already. */
+/** Returns the refusal of a duplicate, which names the existing pull request. */
 function duplicateOf(holder: string): Refused {
   const number = holder.slice(holder.indexOf('.') + 1)
   return new Refused(
@@ -62,13 +62,14 @@ function duplicateOf(holder: string): Refused {
 }
 
 /**
- * Carries out a change that opens or closes a pull request, or gives it another head or base. The key that it needs after the
- * change is claimed before it, and each key that it does not need any more is released after it. One such change of a pull
- * request at a time, on all nodes: another one could release the claim that this one relies on.
+ * Applies a change that opens or closes a pull request, or changes its head or base. Claims the key that it needs
+ * before the
+ * change, and releases keys that it does not need after it. Runs under a lock on all nodes, since a concurrent change
+ * could
+ * release the claim.
  *
- * `keyAfter`: the key that the change needs; undefined when it needs none, or only the one that the pull request has.
- *
- * @throws Refused (conflict) for a duplicate, and what the others throw
+ * `keyAfter`: returns the key that the change needs; undefined for none, or the present one.
+ * @throws Refused (conflict) for a duplicate, and what the callbacks throw
  */
 export async function changeClaiming(
   services: Services,
@@ -89,12 +90,13 @@ export async function changeClaiming(
     try {
       await change()
     } catch (error) {
-      // A refusal has changed nothing, so what was claimed is released. After another failure the change may have been
-      // recorded: then the grace period of the claims decides.
+      // A refusal has changed nothing, so the claim is released. After another failure the change may be recorded: then
+      // the
+      // claim's grace period decides.
       if (error instanceof Refused && needed !== undefined) await release(needed)
       throw error
     }
-    // An earlier attempt that was cut off may have closed it, and not released its key.
+    // An interrupted earlier attempt may have closed it without releasing its key.
     await release(claimKeys.pull(before.head, before.base))
     if (needed !== undefined) await release(needed)
   })

@@ -55,7 +55,6 @@ interface PullEdit {
   allowMaintainerEdit: boolean | undefined
 }
 
-/** An edit that changes nothing. */
 const NOTHING = {
   discussion: {},
   closed: undefined,
@@ -64,8 +63,8 @@ const NOTHING = {
 } satisfies Omit<PullEdit, 'by'>
 
 /**
- * `pulls.edit.7`: the poster may set the flag, with write access to the head repository. Who administers the head
- * repository may take it back.
+ * Checks `pulls.edit.7`: the poster may set the flag with write access to the head repository, whose admins may clear
+ * it.
  */
 async function requireMaintainerEditRight(
   services: Services,
@@ -85,8 +84,8 @@ async function requireMaintainerEditRight(
 }
 
 /**
- * A pull request that the requester may not read, from a repository that the requester administers: its owner can always
- * take the flag back, also when the base repository is closed to them. Undefined for all others.
+ * Returns a pull request from a repository that the requester administers but into one that they may not read: the
+ * owner of the head can always clear the flag. Undefined otherwise.
  */
 async function unseenPullOf(
   { views }: Services,
@@ -101,7 +100,7 @@ async function unseenPullOf(
   return head !== undefined && accessTo(head, requester) === 'admin' ? pull : undefined
 }
 
-/** Decides on the whole edit: the events of all of its parts, or the first refusal. */
+/** Decides the whole edit: the events of all parts, or the first refusal. */
 async function decideEdit(
   services: Services,
   context: CommandContext,
@@ -137,7 +136,6 @@ async function decideEdit(
   return events
 }
 
-/** Carries out an edit. */
 async function editPull(
   services: Services,
   context: CommandContext,
@@ -150,7 +148,7 @@ async function editPull(
   else await changeClaiming(services, context, pull, (state) => keyAfter(services, state, wanted), change)
 }
 
-/** The key of head and base that a pull request needs after an edit. @throws Refused (not found) without the new base branch */
+/** Returns the key of head and base after the edit. @throws Refused (not found) for an unknown base branch */
 async function keyAfter(
   services: Services,
   state: ActivePull,
@@ -181,7 +179,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
     }),
     async (request, reply) => {
       const allowMaintainerEdit = hasValidBody(request) ? request.body.allow_maintainer_edit : undefined
-      // `issues.edit.1`. What belongs to the head repository is its owner's to take back.
+      // `issues.edit.1`. The owner of the head repository may clear the flag.
       const isOnlyTakenBack = allowMaintainerEdit === false && Object.keys(request.body).length === 1
       const unseen = isOnlyTakenBack
         ? await unseenPullOf(services, request.requester, request.params)

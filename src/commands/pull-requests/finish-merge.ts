@@ -1,6 +1,6 @@
 /**
- * The second half of a merge: moves the base branch, then records the outcome. Runs right after the intent is
- * recorded, and again at a start when a crash left an intent without an outcome. Each step may be repeated.
+ * Finishes a merge: moves the base branch, then records the outcome. Runs after the intent is recorded, and at a start
+ * when a crash left an intent without an outcome. Each step is idempotent.
  */
 
 import { coded, isRefusal, type Refusal, refuse } from '../../errors/refusal.ts'
@@ -27,10 +27,10 @@ import {
   pullDecider,
 } from './pull-request.decider.ts'
 
-/** The key of the turns of merges into one repository, on all nodes: two merges into one branch both succeed. */
+/** The key of the lock of merges into one repository, on all nodes. It lets two merges into one branch both succeed. */
 export const mergeLockKey = (repoId: number) => `merge ${repoId}`
 
-/** Finishes the merge under way, if there is one. Resolves to the reason when it failed. */
+/** Finishes the merge under way, if any. Resolves to the reason of a failure. */
 export async function finishMerge(
   services: Services,
   context: CommandContext,
@@ -50,7 +50,7 @@ export async function finishMerge(
   return undefined
 }
 
-/** Releases the claim of a merged pull request, so that another one may have the same head and base. */
+/** Releases the claim of a merged pull request, so that another may have the same head and base. */
 export async function releaseHeadBase(
   services: Services,
   context: CommandContext,
@@ -68,14 +68,14 @@ async function moveBase(
   const { repoId, index } = pull
   const dir = gitDirOf(services, repoId)
   const ref = `refs/heads/${baseBranch}`
-  // In turn with pushes, so that the log has the moves of a branch in git's order.
+  // Under the ref lock, so that the log has git's order.
   return withRefLock(services, repoId, async (since) => {
     const outcome = await updateRef(dir, ref, { from, to: commit })
     const tip = outcome === 'moved' ? commit : await resolveRef(dir, ref)
     if (tip === null || !(await isAncestor(dir, commit, tip))) {
       return coded('base_moved', refuse.conflict(`push out of date: ${baseBranch} has moved`))
     }
-    // When a push has moved the branch on from the commit, that push records the move.
+    // A push that moved the branch beyond the commit records the move.
     if (tip === commit && from !== commit) {
       const moved = { ref, from, to: commit }
       const isRepeated = outcome !== 'moved'
@@ -86,15 +86,15 @@ async function moveBase(
     return undefined
   }).catch(async (error: unknown) => {
     if (!(error instanceof RepositoryMissing)) throw error
-    // Only the log tells whether it was deleted. Its disk may not be mounted: then recovery finishes the merge later.
+    // Only the log tells whether it was deleted. Its disk may be unmounted: then recovery finishes the merge.
     if ((await repositories.load(services, repoId)).status !== 'deleted') throw error
     return refuse.conflict('the repository was deleted')
   })
 }
 
 /**
- * Records the move, the merge and the release of its claim in one append. Resolves to whether it did: then the steps that
- * follow find nothing to do. Who reacts to the move finds the pull request merged, and does not look what it means for it.
+ * Records the move, the merge and the release of its claim in one append, so that handlers of the move find the pull
+ * request merged. Resolves to whether it did: then later steps find nothing to do.
  */
 async function recordAtOnce(
   services: Services,

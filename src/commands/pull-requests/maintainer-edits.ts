@@ -1,7 +1,6 @@
 /**
- * `pulls.edit.7`: writers of a repository may push to a branch of a fork when an open pull request from that branch into
- * the repository allows it. The flag gives what its poster may give now: nothing when the poster does not write to the
- * fork any more.
+ * Decides `pulls.edit.7`: writers of a repository may push to a branch of a fork when an open pull request from it
+ * allows that, and while its poster may write to the fork.
  */
 
 import { accessTo, atLeast } from '../../access/access.ts'
@@ -13,7 +12,7 @@ import type { Filter } from '../../projections/store/read-store.ts'
 import type { Services } from '../../services/services.ts'
 import { branchNames } from './branches/branch-tips.ts'
 
-/** A filter for the pull requests from a fork that allow the requester to push; undefined when there can be none. */
+/** Returns a filter for pull requests from a fork that allow the requester to push; undefined when there are none. */
 async function invitations(
   { views }: Services,
   fork: RepositoryDocument,
@@ -25,12 +24,12 @@ async function invitations(
   return { repoId: parent.id, status: 'open', allowMaintainerEdit: true }
 }
 
-/** Pull requests whose posters are looked up at one time. */
+/** Number of pull requests whose posters are read together. */
 const AT_ONCE = 100
-/** The pull requests of so many branches are looked for at a time. A push may have thousands. */
+/** Number of branches in one query. A push may have thousands. */
 const BRANCHES_AT_ONCE = 200
 
-/** Those of the pull requests from a repository whose posters may write to it now. */
+/** Returns the pull requests whose posters may write to the head repository now. */
 async function ofPostersWhoMayWrite<P extends Pick<PullDocument, 'poster'>>(
   { views }: Services,
   headRepository: RepositoryDocument,
@@ -42,7 +41,7 @@ async function ofPostersWhoMayWrite<P extends Pick<PullDocument, 'poster'>>(
   return pulls.filter(({ poster }) => ids.has(poster.id))
 }
 
-/** Whether a pull request lets the requester, a writer of its base repository, push to its head branch now. */
+/** Returns whether a pull request lets the requester, a writer of its base, push to its head branch now. */
 export async function allowsPushToHead(
   services: Services,
   pull: Pick<PullDocument, 'poster' | 'allowMaintainerEdit'>,
@@ -53,7 +52,7 @@ export async function allowsPushToHead(
   return (await ofPostersWhoMayWrite(services, repositories.head, [pull])).length > 0
 }
 
-/** Whether a requester without write access to the fork may push to any branch of it. */
+/** Returns whether a requester without write access to the fork may push to any of its branches. */
 export async function mayPushAnyBranch(
   services: Services,
   fork: RepositoryDocument,
@@ -61,7 +60,7 @@ export async function mayPushAnyBranch(
 ): Promise<boolean> {
   const inviting = await invitations(services, fork, requester)
   if (inviting === undefined) return false
-  // The range of the keys of all branches of the fork: ';' comes right after ':'.
+  // The key range of all branches of the fork: ';' follows ':'.
   const headKey = { $gte: branchKey(fork.id, ''), $lt: `${fork.id};` }
   for (let skip = 0; ; skip += AT_ONCE) {
     const sort = [['index', 1]] as const
@@ -71,7 +70,7 @@ export async function mayPushAnyBranch(
   }
 }
 
-/** The refs that a requester without write access to the fork may push, among `refs`. */
+/** Returns those of `refs` that a requester without write access to the fork may push. */
 export async function pushableRefs(
   services: Services,
   fork: RepositoryDocument,

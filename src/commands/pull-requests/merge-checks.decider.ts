@@ -10,15 +10,15 @@ import { MERGE_STYLES, type MergeStyle } from '../../events/catalog/repositories
 import type { ActivePull, PullState } from './pull-request.decider.ts'
 
 export interface MergeRequest {
-  /** `Do`: the style, or any other text. */
+  /** `Do`: the style, unchecked. */
   style: string
-  /** `head_commit_id`: the head that the requester saw. */
+  /** `head_commit_id`: the expected head. */
   expectedHead?: string
   /** `force_merge` of an admin: protection rules do not apply. */
   force: boolean
-  /** The merge is only scheduled now: its checks and approvals need not be there yet. */
+  /** The merge is only being scheduled: checks and approvals may be missing. */
   scheduling: boolean
-  /** For a scheduled merge that is carried out: the user whose schedule must still exist. */
+  /** For the merge of a schedule: the user whose schedule must still exist. */
   scheduledBy?: AccountRef
 }
 
@@ -26,35 +26,34 @@ export interface MergeFacts {
   mayMerge: boolean
   allowedStyles: readonly MergeStyle[]
   protection: BranchProtection | undefined
-  /** The ids of the approvals and of the requests that are official by the rights of now. */
+  /** Ids of the approvals and requests that are official by present permissions. */
   officialReviews: ReadonlySet<number>
-  /** The outcome of the required contexts for the head. */
+  /** Outcome of the required contexts for the head. */
   checks: ChecksOutcome
-  /** The tips of the branches in git; null when a branch does not exist any more. */
+  /** Tips in git; null for a deleted branch. */
   headTip: string | null
   baseTip: string | null
   /** Whether the head lacks commits of the base. */
   outdated: boolean
-  /** Whether all commits that the merge would add to the base would be signed. */
+  /** Whether the base would only gain signed commits. */
   wouldBeSigned: boolean
-  /** The open issues that it depends on, like `#12`. */
+  /** Open issues that it depends on, like `#12`. */
   openDependencies: readonly string[]
 }
 
-/** Whether a text is a merge style. */
 export function isMergeStyle(style: string): style is MergeStyle {
   return MERGE_STYLES.some((known) => known === style)
 }
 
-/** The head has moved and the move is not recorded yet: neither the old nor the new head must be merged. */
+/** Refusal while a move of the head is not recorded: neither the old nor the new head may be merged. */
 export const headHasMoved = refuse.conflict('the head branch has just moved; try again')
 
-/** The schedule was canceled just before its merge. */
+/** Refusal of a merge whose schedule was canceled just before. */
 export const scheduleIsGone = refuse.notFound('no merge is scheduled')
 
 /**
- * Why the pull request cannot be merged, or undefined. What is not allowed (`merge.2`) is checked before conflicts
- * (`merge.7`). The refusal is that of the first reason, and `errors` has all that are not allowed.
+ * Returns why the pull request cannot be merged, or undefined. Checks `merge.2` before conflicts (`merge.7`). The
+ * refusal is that of the first reason; `errors` lists all reasons of `merge.2`.
  */
 export function mergeRefusal(
   state: PullState,
@@ -66,12 +65,12 @@ export function mergeRefusal(
   if (state.status === 'closed') return refuse.notFound('the pull request is closed')
   const { scheduledBy } = request
   if (scheduledBy !== undefined && state.schedule?.by.id !== scheduledBy.id) return scheduleIsGone
-  // Who may not merge is told no more: the rules name people and teams.
+  // Rules name users and teams, so only users who may merge get details.
   if (!facts.mayMerge) return refuse.notAllowed('you are not allowed to merge this pull request')
   const reasons = reasonsAgainst(state, request, facts)
   const [first] = reasons
   if (first !== undefined) return refuse.notAllowed(first, reasons)
-  // A manual merge has happened already, so nothing else can prevent it.
+  // A manual merge has happened already, so conflicts do not matter.
   const { style, expectedHead } = request
   if (style === 'manually-merged') return undefined
   if (expectedHead !== undefined && expectedHead !== state.head.sha) {
@@ -82,7 +81,7 @@ export function mergeRefusal(
 
 export const WORK_IN_PROGRESS = 'the pull request is a work in progress'
 
-/** All that `merge.2` has against the merge, in its order. */
+/** Returns all reasons of `merge.2`, in its order. */
 export function reasonsAgainst(
   state: ActivePull,
   request: Pick<MergeRequest, 'style' | 'force' | 'scheduling'>,
@@ -102,14 +101,14 @@ export function reasonsAgainst(
     reasons.push(`it depends on issues that are still open: ${facts.openDependencies.join(', ')}`)
   }
   reasons.push(...protectionReasons(state, request, facts))
-  // A merge that is not scheduled is tried, by its own style: then a conflict is `merge.7`.
+  // A merge that is not scheduled is tried with its own style: a conflict is then `merge.7`.
   if ((request.scheduling || reasons.length > 0) && isKnownToConflict(state, facts)) {
     reasons.push(notMergeable(`its merge into ${state.base.branch} has conflicts`))
   }
   return reasons
 }
 
-/** Whether the merge of these two commits was tried before, and has conflicts. */
+/** Whether the last trial merge of these two commits had conflicts. */
 const isKnownToConflict = ({ head, mergeability }: ActivePull, { baseTip }: MergeFacts) =>
   !mergeability.mergeable && mergeability.head === head.sha && mergeability.base === baseTip
 

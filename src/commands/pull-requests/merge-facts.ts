@@ -1,4 +1,4 @@
-/** Gathers the facts for the decision on a merge: from git, the log and the settings of the repository. */
+/** Gathers the facts of a merge decision from git, the log and the repository's settings. */
 
 import { accessTo } from '../../access/access.ts'
 import { checksOutcome, mayMerge, protectionOf } from '../../access/protection-rules.ts'
@@ -22,10 +22,10 @@ import { unlessDeleted } from './branches/move-heads.ts'
 import type { MergeFacts } from './merge-checks.decider.ts'
 import type { ActivePull } from './pull-request.decider.ts'
 
-/** The signatures of at most this many commits are verified; a merge of more counts as unsigned. */
+/** Maximum number of commits whose signatures are verified; beyond it a merge counts as unsigned. */
 const MAX_VERIFIED = 10_000
 
-/** The facts for the decision on a merge. `style`: any text. */
+/** Returns the facts of a merge decision. `style` is unchecked. */
 export async function mergeFacts(
   services: Services,
   pull: ActivePull,
@@ -43,7 +43,7 @@ export async function mergeFacts(
     officialNow(services, repository, pull),
   ])
   const { baseTip } = tips
-  // Ask git only when a protection needs the answer: it takes as long as the merge itself.
+  // Only when a rule needs the answer: it takes as long as the merge.
   const asks = protection?.blockOutdated || protection?.requireSigned
   const includesBase = !asks || (baseTip !== null && (await isAncestor(dir, baseTip, head.sha)))
   return {
@@ -64,7 +64,7 @@ export async function mergeFacts(
   }
 }
 
-/** The tips of head and base in git; null when the branch or its repository does not exist any more. */
+/** Returns the tips of head and base in git; null when the branch or its repository is deleted. */
 export async function gitTips(
   services: Services,
   { head, base }: Pick<ActivePull, 'head' | 'base'>,
@@ -85,8 +85,7 @@ async function refsOf(services: Services, repoId: number, refs: readonly string[
 }
 
 /**
- * The outcome of the checks of the head: only of the contexts that the base branch requires, if it requires any. `any`: whether
- * the head has a check at all.
+ * Returns the outcome of the head's checks, of the required contexts only, if any. `any`: whether the head has a check.
  */
 async function checksOf(services: Services, repository: RepositoryDocument, pull: ActivePull) {
   const protection = protectionOf(repository.protections, pull.base.branch)
@@ -96,7 +95,9 @@ async function checksOf(services: Services, repository: RepositoryDocument, pull
   return { outcome, any: posted.size > 0, required: protection?.statusCheck === true }
 }
 
-/** The approvals and requests that are official by the rights of now, as far as the rules of the base ask for them. */
+/**
+ * Returns the approvals and requests that are official by present permissions, as far as the base's rules need them.
+ */
 async function officialNow(
   services: Services,
   repository: RepositoryDocument,
@@ -109,9 +110,9 @@ async function officialNow(
 }
 
 /**
- * What a scheduled merge still waits for: what the base branch demands of reviews, and the checks of the head. Where no rule
- * asks for checks and no commit of the repository has ever had one, there is none to wait for. Where the repository has checks,
- * that of a new head may not have begun yet. `hasChecks`: whether the head has a check. See `schedule.3`.
+ * Returns what a scheduled merge waits for: the review rules of the base branch and the checks of the head. Without a
+ * rule for checks, it waits only if some commit of the repository has had a check: then those of a new head may start
+ * late. `hasChecks`: whether the head has a check.
  */
 export async function mergeWaits(
   services: Services,
@@ -135,14 +136,14 @@ export async function mergeWaits(
   return { waitsFor, hasChecks }
 }
 
-/** Whether a scheduled merge still waits. */
+/** Returns whether a scheduled merge still waits. */
 export async function isWaiting(services: Services, repository: RepositoryDocument, pull: ActivePull) {
   return (await mergeWaits(services, repository, pull)).waitsFor.length > 0
 }
 
 /**
- * Whether all commits that the merge adds would be signed. The server signs the commits that it makes. Those of the head come
- * into the base as they are, unless the merge makes others of them: then a trusted key must have signed them.
+ * Returns whether the merge adds only signed commits. The server signs those that it creates. Commits of the head that
+ * stay as they are need a trusted signature.
  */
 async function wouldBeSigned(
   { config }: Services,
@@ -153,14 +154,14 @@ async function wouldBeSigned(
   includesBase: boolean,
 ): Promise<boolean> {
   const { signingKey, allowedSigners } = config
-  // A rebase leaves a commit as it is when that is in its place already: when the head includes the base.
+  // A rebase keeps the commits when the head includes the base.
   const makesNone = style === 'fast-forward-only' || (style === 'rebase' && includesBase)
   if (!makesNone && signingKey === undefined) return false
   if (style === 'squash' || (style.startsWith('rebase') && !includesBase)) return true
   const range = await commitRange(dir, base, head)
   if (range.total > MAX_VERIFIED) return false
   const ids = range.page(0, MAX_VERIFIED)
-  // A rebase drops merges, and makes the commits after them anew.
+  // A rebase drops merge commits, and creates the commits after them anew.
   const isRebuilt = style === 'rebase' && signingKey === undefined && (await hasMerge(dir, ids))
   return !isRebuilt && (await unsignedCommits(dir, ids, { signingKey, allowedSigners })).length === 0
 }

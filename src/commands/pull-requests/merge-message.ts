@@ -1,4 +1,4 @@
-/** The message of a merge commit: `merge.5`. Pure. */
+/** Builds the message of a merge commit: `merge.5`. Pure. */
 
 import type { MergeStyle } from '../../events/catalog/repositories.ts'
 import { cutList, jsonBytes } from '../../events/store/append-size.ts'
@@ -13,9 +13,9 @@ export interface MessageFields {
 }
 
 /**
- * The given title or the default one, then a blank line and the given message. `headLabel`: the head branch, after its
- * repository when that is a fork. `coAuthors`: the other authors of the commits that a squash combines. They belong to the
- * default message: whoever gives a title writes the whole message. Those that the given message names are not repeated.
+ * Returns the title, given or default, a blank line and the given message. `headLabel`: the head branch, with its
+ * repository for a fork. `coAuthors`: other authors of a squash's commits, added to the default title only, unless the
+ * message names them.
  */
 export function mergeMessage(
   style: MergeStyle,
@@ -36,27 +36,27 @@ export function mergeMessage(
     .filter(({ email }) => !named.has(email.toLowerCase()))
     .map(({ name, email }) => `Co-authored-by: ${name} <${email}>`)
     .join('\n')
-  // Trailers are one block: the last paragraph.
+  // Trailers form one block, the last paragraph.
   const isBlock = trailers !== '' && ENDS_IN_TRAILERS.test(body)
   return messageOf([standard, ...(isBlock ? [`${body}\n${trailers}`] : [body, trailers])])
 }
 
-/** Parts of a message, with a blank line between them. */
+/** Joins parts of a message with blank lines. */
 const messageOf = (parts: readonly string[]): string =>
   `${parts.filter((part) => part !== '').join('\n\n')}\n`
 
-/** A line that names a co-author, with the e-mail address. */
+/** Matches a co-author line; captures the address. */
 const CO_AUTHOR = /^co-authored-by:[^<\n]*<([^<>\n]*)>[ \t]*$/gim
-/** Whether the last paragraph of a text consists of trailers such as `Signed-off-by: …`. */
+/** Matches a last paragraph of trailers such as `Signed-off-by: …`. */
 const ENDS_IN_TRAILERS = /(?:^|\n\n)(?:[A-Za-z][A-Za-z-]*: [^\n]*(?:\n|$))+$/
 
-/** The most bytes of all co-authors, and of one: the message must fit into an event. */
+/** Maximum sizes of all co-authors and of one, in bytes: the message must fit into an event. */
 const MAX_CO_AUTHORS_BYTES = 64 * 1024
 const MAX_CO_AUTHOR_BYTES = 1024
 
 /**
- * The authors of the commits other than the author of the squash: each once, in the order of the commits. An author
- * with a name that no trailer can hold is left out. When there are too many, the authors of the newest commits stay.
+ * Returns the other authors of a squash's commits, each once, in order. Omits names that a trailer cannot hold, and the
+ * oldest ones beyond the limit.
  */
 export function coAuthorsOf(
   authors: readonly Pick<Signature, 'name' | 'email'>[],

@@ -1,4 +1,4 @@
-/** Merges a pull request: for a client, or for the process that merges when checks succeed. */
+/** Merges a pull request, for a client or for the process of scheduled merges. */
 
 import { accessTo, atLeast } from '../../access/access.ts'
 import { isRefusal, type Refusal, Refused, refuse } from '../../errors/refusal.ts'
@@ -33,26 +33,24 @@ export interface Merge {
   repository: RepositoryDocument
   index: number
   merger: AccountDocument
-  /** For a request: the merger by what counts when it is called. @throws Refused when the sign-in has ended */
+  /** For a request: returns the merger by present permissions. @throws Refused when the session has ended */
   mergerNow?: () => Promise<AccountDocument>
   request: MergeRequest
   fields: MessageFields
   /** `MergeCommitID`: the commit of a manual merge. */
   manualCommit: string
   deleteBranch: boolean
-  /** The repository's settings ask for the deletion, not the request: then it is not an error to keep the branch. */
+  /** The repository's settings request the deletion: then to keep the branch is not an error. */
   deletionIsDefault?: boolean
 }
 
 /**
- * Records the intent, moves the base branch, records the outcome, and deletes the head branch. To be called only in
- * the turn of the repository's merges (`mergeLockKey`).
- *
- * @throws Refused, even after a successful merge when its head branch could not be deleted (`merge.8`)
+ * Records the intent, moves the base branch, records the outcome, and deletes the head branch. Call it under the lock
+ * of merges (`mergeLockKey`). @throws Refused, even after a merge whose head branch could not be deleted (`merge.8`)
  */
 export async function mergePull(services: Services, context: CommandContext, merge: Merge): Promise<void> {
   const { index, merger } = merge
-  // The settings may have changed while the merge waited for its turn.
+  // The settings may have changed while the merge waited for the lock.
   const repository = await services.views.repositories.get(`${merge.repository.id}`)
   if (repository === undefined) throw new Refused(refuse.notFound('repository not found'))
   const state = await execute(services, context, {
@@ -60,14 +58,14 @@ export async function mergePull(services: Services, context: CommandContext, mer
     step: 'merge',
     decider: pullDecider,
     decide: (current) => decideMerge(services, context, current, { ...merge, repository }),
-    // The decision uses the tips in git, which are compared again when the base branch is moved.
+    // The decision uses git's tips, which are compared again when the base branch moves.
     isStillValid: sameApartFromCommitFacts,
   })
   const refusal = await finishMerge(services, context, state)
   if (refusal !== undefined) throw new Refused(refusal)
   if (state.status === 'none') return
   if (state.status !== 'merged' && state.merging === null) {
-    // Only a retried request comes here: its first attempt has failed.
+    // Only a retried request arrives here: its first attempt has failed.
     throw new Refused(refuse.conflict('this merge has failed; try again with another Idempotency-Key'))
   }
   if (state.status === 'merged') await releaseHeadBase(services, context, state)
@@ -76,7 +74,7 @@ export async function mergePull(services: Services, context: CommandContext, mer
   if (kept !== undefined && !merge.deletionIsDefault) throw new Refused(kept)
 }
 
-/** Checks whether the merge is allowed, then builds its commit from the present tips in git. */
+/** Decides the merge, and builds its commit from the present tips in git. */
 async function decideMerge(
   services: Services,
   context: CommandContext,
@@ -109,7 +107,7 @@ async function decideMerge(
     }),
     mergeBase(dir, baseTip, state.head.sha),
   ])
-  // Already in the base: like git, make no commit.
+  // The head is in the base: like git, create no commit.
   const result = ancestor === state.head.sha ? { commit: baseTip, message: '' } : built
   if (isRefusal(result)) return result
   const refused = await refusalNow(services, state, merge)
@@ -127,8 +125,8 @@ async function decideMerge(
 }
 
 /**
- * Why the merge is not allowed by the rights and the rules of now: to build a merge of many commits takes long. Asks no
- * more when they are those by which it was decided.
+ * Checks the merge again by present permissions and rules, since a merge of many commits takes long to build. Skips the
+ * check when they have not changed.
  */
 async function refusalNow(
   services: Services,
@@ -150,7 +148,7 @@ async function refusalNow(
   return mergeRefusal(state, { ...request, force: request.force && access === 'admin' }, facts)
 }
 
-/** `merge.3`: the pull request counts as merged by the given commit, which the base branch must have. */
+/** Decides `merge.3`: the pull request counts as merged by the given commit of the base branch. */
 async function decideManualMerge(
   services: Services,
   state: ActivePull,
@@ -169,8 +167,8 @@ async function decideManualMerge(
 }
 
 /**
- * The name of the head branch in a message; for a fork with its repository. Who reads the base reads the message, so a fork
- * that not everybody may know is not named.
+ * Returns the label of the head branch in a message, with the repository for a fork. Omits a fork that is hidden from
+ * readers of the base.
  */
 async function headLabelOf({ views }: Services, { head, base }: ActivePull): Promise<string> {
   if (head.repoId === base.repoId) return head.branch

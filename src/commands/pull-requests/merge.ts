@@ -20,7 +20,10 @@ import { type Merge, mergePull } from './merge-pull.ts'
 import { decideCancelSchedule } from './pull-request.decider.ts'
 import { scheduleMerge } from './schedule.decider.ts'
 
-/** Room for a title of 255 characters and the names of two branches, as in the default of `merge.5`. */
+/**
+ * Maximum length of a merge title, in characters: fits the default of `merge.5` with a title of 255 and two branch
+ * names.
+ */
 const MAX_MERGE_TITLE = 4096
 
 const MergePullRequestOption = (services: Services) =>
@@ -38,7 +41,7 @@ const MergePullRequestOption = (services: Services) =>
     { title: 'MergePullRequestOption' },
   )
 
-/** The merge with the rights of its user as they are now: they may have ended while it waited for its turn. */
+/** Returns the merge with present permissions, which may have ended while it waited for the lock. */
 async function withRightsNow({ views }: Services, request: FastifyRequest, merge: Merge): Promise<Merge> {
   const merger = await requesterNow(request)
   const repository = await views.repositories.get(`${merge.repository.id}`)
@@ -70,7 +73,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       // `merge.1`: the merger has read the pull request, even if the merge fails.
       const user = { id: merger.id, login: merger.login }
       const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
-      // A merge that is done is answered as such, also when the log fails at this.
+      // The merge is answered as done even when this append fails.
       const noted = append(services, context, readsStream(user.id), 'read', [read], 'any').catch(
         (error: unknown) => services.log.warn({ err: error, index }, 'a merge is not noted as a reading'),
       )
@@ -103,7 +106,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         await mergePull(services, context, ready)
         return 200
       })
-      // Also after a refusal: the merge may be done, and only its head branch kept (`merge.8`).
+      // After a refusal, too: the merge may be done and only its head branch kept (`merge.8`).
       const status = await merging.finally(async () => {
         await noted
         await settled(services, context, reply)
@@ -120,7 +123,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       const requester = signedIn(request)
       const pull = await pullFor(services, repository.id, request.params.index)
       const context = commandContext(request)
-      // In turn: a merge that has begun gets its outcome first, and a canceled merge does not begin.
+      // Under the lock: a started merge gets its outcome first, and a canceled one does not start.
       await services.turns(mergeLockKey(repository.id), () =>
         pulls.change(services, context, pull, 'cancel schedule', (state) =>
           decideCancelSchedule(state, { id: requester.id, login: requester.login }, access === 'admin'),

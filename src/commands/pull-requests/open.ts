@@ -68,18 +68,17 @@ interface Opening extends Pick<Opened, 'title' | 'body'> {
   baseBranch: string
   /** Whether writers of the base may push to the head branch. */
   maintainerEdit: boolean
-  /** Looks up what the request names. `pulls.create.1` to `pulls.create.4` are checked first. @throws Refused */
+  /** Looks up what the request names, after `pulls.create.1` to `pulls.create.4` are checked. @throws Refused */
   named(): Promise<Named>
 }
 
-/** The name of a branch that may be given as a full ref. */
+/** Returns the name of a branch, which may be a full ref. */
 const branchIn = (name: string) => name.replace(/^refs\/heads\//, '')
 
 /**
- * The repository and the branch that `<branch>`, `<user>:<branch>` or `<user>/<repository>:<branch>` names:
- * `pulls.create.2`, `pulls.create.3`.
- *
- * @throws Refused (unprocessable) when it is empty; (not found), also when the requester may not read the repository
+ * Returns the repository and branch of `<branch>`, `<user>:<branch>` or `<user>/<repository>:<branch>`:
+ * `pulls.create.2`, `pulls.create.3`. @throws Refused: unprocessable when empty; not found, also for a repository that
+ * the requester may not read
  */
 async function headOf(
   services: Services,
@@ -96,14 +95,14 @@ async function headOf(
     )
   }
   const found = await repositoryOfHead(services, repository, first)
-  // The same answer whether there is such an owner: it may be an organization that not everybody sees.
+  // The same answer for an unknown owner: it may be a hidden organization.
   if (found === undefined || !atLeast(accessTo(found, requester), 'read')) {
     throw notFoundIn(services.views.repositories, `head: ${first} has no fork of this repository`)
   }
   return { headRepository: found, headBranch: branchIn(branch) }
 }
 
-/** The repository itself or a fork of it, by its owner or by its whole name. */
+/** Returns the repository itself or a fork of it, by owner or full name. */
 async function repositoryOfHead(
   services: Services,
   repository: RepositoryDocument,
@@ -121,10 +120,9 @@ async function repositoryOfHead(
 }
 
 /**
- * Whether writers of the base may push to the head branch: as the request says, or by the default of the base repository. Only
- * a poster may give that who has write access to the head branch, as in `pulls.edit.7`.
- *
- * @throws Refused (forbidden) when the request gives what the poster may not give
+ * Returns whether writers of the base may push to the head branch: as requested, or by the base repository's default.
+ * The poster needs write access to the head branch, as in `pulls.edit.7`. @throws Refused (forbidden) when the poster
+ * lacks it
  */
 function allowsMaintainerEdit(
   base: RepositoryDocument,

@@ -1,4 +1,4 @@
-/** The pull request aggregate. Pure: commands bring the facts from git. */
+/** The pull request aggregate. Pure: commands supply facts from git. */
 
 import { isRefusal, refuse } from '../../errors/refusal.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
@@ -28,16 +28,16 @@ export interface ActivePull extends Discussion {
   head: BranchPoint
   base: BranchPoint
   mergeBase: string
-  /** The outcome for the pair of commits that was tried last. */
+  /** Outcome of the last trial merge. */
   mergeability: { head: string; base: string; mergeable: boolean }
   allowMaintainerEdit: boolean
-  /** The merge under way: its intent is recorded, its outcome is not. */
+  /** The merge under way: recorded intent without an outcome. */
   merging: MergeIntent | null
   schedule: ScheduledMerge | null
   headBranchDeleted: boolean
-  /** The merge asked for its deletion, and it was kept. */
+  /** Whether the merge requested its deletion, and it was kept. */
   headBranchKept: boolean
-  /** In the order of their ids. */
+  /** Ordered by id. */
   reviews: readonly ReviewFacts[]
 }
 
@@ -86,7 +86,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
     PullRequestMerged: (pull, { data: { head, mergeBase } }) => ({
       status: 'merged' as const,
       closed: true,
-      // The head that was merged. When the branch has moved on since, it must not be deleted.
+      // The merged head. A branch that has moved since must not be deleted.
       head: { ...pull.head, sha: head },
       mergeBase: mergeBase ?? pull.mergeBase,
       merging: null,
@@ -100,7 +100,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
   },
 })
 
-/** Whether two states are the same apart from facts that processes find out about their commits. */
+/** Returns whether two states are equal, apart from facts that processes find about their commits. */
 export function sameApartFromCommitFacts(a: PullState, b: PullState): boolean {
   if (a.status === 'none' || b.status === 'none') return a === b
   const { mergeability: _a, mergeBase: _aBase, base: aBase, ...rest } = a
@@ -113,7 +113,7 @@ export function sameApartFromCommitFacts(a: PullState, b: PullState): boolean {
 
 const gone = refuse.notFound('pull request not found')
 
-/** Opens it. `maintainerEdit`: whether writers of the base may push to the head branch from the start. */
+/** Opens a pull request. `maintainerEdit`: whether writers of the base may push to the head branch. */
 export function decideOpen(
   state: PullState,
   opened: Extract<PullRequestEvent, { type: 'PullRequestOpened' }>['data'],
@@ -127,10 +127,9 @@ export function decideOpen(
 }
 
 /**
- * Records a new head. A closed pull request keeps the head that it had when it was closed. `byMergers`: whether all who
- * have moved the head may merge into the base branch. The same append ends a scheduled merge that was for another
- * head, or that others would change: there is no moment in which it could still be carried out. The same holds for
- * reviews of what the pull request was before.
+ * Records a new head. A closed pull request keeps its head. `byMergers`: whether all users who moved the head may merge
+ * into the base. The same append ends a schedule for another head, or after a push by others, and updates reviews, so
+ * that the old ones never apply to the new head.
  */
 export function decideHeadMoved(
   state: PullState,
@@ -157,8 +156,8 @@ export function decideHeadMoved(
 }
 
 /**
- * Records a new merge base after the base branch has moved, and what that means for reviews. `head`: the head that it was
- * computed for.
+ * Records a new merge base after a move of the base, with its effect on reviews. `head`: the head that it was computed
+ * for.
  */
 export function decideMergeBaseMoved(
   state: PullState,
@@ -174,7 +173,7 @@ export function decideMergeBaseMoved(
   ]
 }
 
-/** A pair of commits that was tried, with all files in conflict. */
+/** A trial merge, with all conflicting files. */
 interface Checked {
   head: string
   base: string
@@ -182,7 +181,7 @@ interface Checked {
   conflicts: string[]
 }
 
-/** Records whether a pair of commits can be merged; no event when that is known already. */
+/** Records the outcome of a trial merge; no event for a known one. */
 export function decideMergeability(state: PullState, checked: Checked): Decision<PullRequestEvent> {
   if (state.status !== 'open') return []
   const { head, base, mergeable } = state.mergeability
@@ -190,7 +189,7 @@ export function decideMergeability(state: PullState, checked: Checked): Decision
   return [mergeabilityChecked(state, checked)]
 }
 
-/** The list of files in conflict may be too long for an event: then the event has their number, too. */
+/** Limits the list of files to the size of an event; then the event has their number. */
 function mergeabilityChecked(
   { repoId, index }: IssueRef,
   { head, base, mergeable, conflicts: all }: Checked,
@@ -202,9 +201,9 @@ function mergeabilityChecked(
 }
 
 /**
- * `pulls.edit.6`: changes the base branch. `target`: the new base, compared with the head, and what that means for reviews:
- * the same as when the head moves, and by the rules of the new base. It ends a merge that another user has scheduled: that
- * user has not agreed to this base. `by`: null for the server, after the old base was deleted.
+ * Changes the base branch: `pulls.edit.6`. `target`: the new base, compared with the head, and the effect on reviews,
+ * by the new base's rules. Ends a merge that another user has scheduled, since that user has not agreed to this base.
+ * `by`: null for the server, after the old base was deleted.
  */
 export function decideTargetBranch(
   state: PullState,
@@ -234,14 +233,16 @@ export function decideTargetBranch(
   return [...events, scheduleRefused(state, { head: head.sha, reason, errors: [] })]
 }
 
-/** A branch that has got another name. */
+/** A renamed branch. */
 export interface RenamedBranch {
   repoId: number
   from: string
   to: string
 }
 
-/** As what an unmerged pull request names a branch; undefined when it does not. Head and base are never the same one. */
+/**
+ * Returns whether an unmerged pull request names the branch as head or base; undefined for neither. They always differ.
+ */
 export function sideOf(
   state: PullState,
   { repoId, branch }: Pick<BranchPoint, 'repoId' | 'branch'>,
@@ -253,8 +254,8 @@ export function sideOf(
 }
 
 /**
- * Follows a rename of the head or base branch. The commits are the same, so reviews, a scheduled merge and whether it can
- * be merged stay as they are. A merged pull request keeps the names that it was merged with.
+ * Applies a rename of head or base. The commits stay, so reviews, schedule and mergeability do, too. A merged pull
+ * request keeps the names at its merge.
  */
 export function decideBranchRenamed(
   state: PullState,
@@ -266,7 +267,7 @@ export function decideBranchRenamed(
   return [{ type: 'PullRequestBranchRenamed', data: { repoId, index, side, from, to } }]
 }
 
-/** `issues.edit.4` and `pulls.edit.4`: closes or reopens. Closing also cancels a scheduled merge. */
+/** Closes or reopens: `issues.edit.4`, `pulls.edit.4`. Closing cancels a scheduled merge. */
 export function decidePullStatus(
   state: PullState,
   change: StatusChange,
@@ -285,7 +286,7 @@ export function decidePullStatus(
   return [...decision, { type: 'MergeScheduleCanceled', data: { repoId, index, by } }]
 }
 
-/** Closes it after its head branch was deleted, or its base branch and nothing can take the place of that. */
+/** Closes a pull request whose head branch was deleted, or whose base was and cannot be replaced. */
 export function decideBranchGone(
   state: PullState,
   side: 'head' | 'base',
@@ -294,7 +295,7 @@ export function decideBranchGone(
   if (state.status !== 'open' || state.merging !== null) return []
   const { repoId, index, milestone, schedule, head } = state
   const comment = { id: commentId, kind: 'close' } as const
-  // Also while it depends on issues that are open: it cannot be merged any more.
+  // Even with open dependencies: it cannot be merged any more.
   const data = { repoId, index, closed: true, comment, milestone, branchGone: side }
   const events: PullRequestEvent[] = [{ type: 'StatusChanged', data }]
   if (schedule === null) return events
@@ -302,7 +303,7 @@ export function decideBranchGone(
   return [...events, scheduleRefused(state, { head: head.sha, reason, errors: [] })]
 }
 
-/** `pulls.edit.7`: whether writers of the base may push to the head branch. */
+/** Sets whether writers of the base may push to the head branch: `pulls.edit.7`. */
 export function decideMaintainerEdit(state: PullState, allowed: boolean): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   if (state.allowMaintainerEdit === allowed) return []
@@ -310,20 +311,20 @@ export function decideMaintainerEdit(state: PullState, allowed: boolean): Decisi
   return [{ type: 'MaintainerEditChanged', data: { repoId, index, allowed } }]
 }
 
-/** Records the intent to merge, with the built commit. From now on the merge gets an outcome: merged or failed. */
+/** Records the intent to merge, with the commit. From now on the merge gets an outcome. */
 export function decideStartMerge(state: PullState, merge: MergeIntent): Decision<PullRequestEvent> {
   if (state.status !== 'open') return gone
   if (state.merging !== null) return refuse.conflict('another merge of this pull request is under way')
   return [{ type: 'MergeStarted', data: { repoId: state.repoId, index: state.index, ...merge } }]
 }
 
-/** Records that the merge under way succeeded: the base branch has its commit. */
+/** Records that the merge under way succeeded. */
 export function decideMerged(state: PullState, commit: string): Decision<PullRequestEvent> {
   if (state.status !== 'open' || state.merging?.commit !== commit) return []
   return [merged(state, state.merging)]
 }
 
-/** `merge.3`: the pull request was merged outside of this server, by the given commit. */
+/** Records a merge outside of this server, by the given commit: `merge.3`. */
 export function decideManuallyMerged(state: PullState, merge: Merged): Decision<PullRequestEvent> {
   if (state.status !== 'open') return gone
   if (state.merging !== null) return refuse.conflict('another merge of this pull request is under way')
@@ -348,21 +349,21 @@ export function decideMergeFailed(
   return [{ type: 'MergeFailed', data: { repoId: state.repoId, index: state.index, commit, reason } }]
 }
 
-/** `merge.8`: records the deletion of the head branch, with its comment. */
+/** Records the deletion of the head branch, with its comment: `merge.8`. */
 export function decideHeadBranchDeleted(state: PullState, commentId: number): Decision<PullRequestEvent> {
   if (state.status !== 'merged' || state.headBranchDeleted) return []
   const { repoId, index, head: branch } = state
   return [{ type: 'HeadBranchDeleted', data: { repoId, index, commentId, branch } }]
 }
 
-/** Records once why the head branch stays, although the merge asked for its deletion. */
+/** Records once why the head branch is kept although the merge requested its deletion. */
 export function decideHeadBranchKept(state: PullState, reason: string): Decision<PullRequestEvent> {
   if (state.status !== 'merged' || state.headBranchDeleted || state.headBranchKept) return []
   const { repoId, index, head: branch } = state
   return [{ type: 'HeadBranchKept', data: { repoId, index, branch, reason } }]
 }
 
-/** `merge.6`: one schedule at a time. */
+/** Schedules a merge, one at a time: `merge.6`. */
 export function decideSchedule(state: PullState, schedule: ScheduledMerge): Decision<PullRequestEvent> {
   if (state.status !== 'open') return gone
   if (state.schedule !== null) return refuse.conflict('a merge is scheduled already')
@@ -387,8 +388,8 @@ export function decideCancelSchedule(
 }
 
 /**
- * Ends the schedule after its merge was refused, unless the head has changed since. Another server may have started a
- * merge meanwhile: then the outcome of that decides, because the schedule is tried again when it fails.
+ * Ends the schedule after its merge was refused, unless the head has changed. Another node may have started a merge
+ * meanwhile: then its outcome decides, because the schedule is tried again when it fails.
  */
 export function decideScheduleRefused(
   state: PullState,
@@ -399,7 +400,7 @@ export function decideScheduleRefused(
   return [scheduleRefused(state, refused)]
 }
 
-/** The list of errors may be too long for an event: then the event has their number, too. */
+/** Limits the list of errors to the size of an event; then the event has their number. */
 function scheduleRefused(
   { repoId, index }: IssueRef,
   { errors: all, ...refused }: { head: string; reason: string; errors: string[] },

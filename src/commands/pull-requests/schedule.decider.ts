@@ -1,4 +1,4 @@
-/** Schedules a merge that waits for its checks: `merge.6`, and `docs/architecture/decided-points.md#scheduled-merge`. */
+/** Schedules a merge that waits for its checks: `merge.6`. */
 
 import { isRefusal, refuse } from '../../errors/refusal.ts'
 import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
@@ -12,11 +12,9 @@ import type { Merge } from './merge-pull.ts'
 import { decideSchedule, type PullState } from './pull-request.decider.ts'
 
 /**
- * Schedules the merge. When the checks of the head have succeeded already, it schedules nothing and resolves to the
- * merge to carry out at once: of that head only. When there is nothing to wait for, the process makes the merge right after the
- * schedule. Runs in the turn of the merge.
- *
- * @throws Refused for the same reasons as a merge, and when a merge is scheduled already
+ * Schedules the merge, under the lock of merges. When the head's checks have succeeded, it schedules nothing and
+ * resolves to the merge of that head, to be made at once. Without anything to wait for, the process merges right after
+ * the schedule. @throws Refused as for a merge, and when a merge is scheduled already
  */
 export async function scheduleMerge(
   services: Services,
@@ -25,9 +23,9 @@ export async function scheduleMerge(
 ): Promise<Merge | undefined> {
   const { request } = merge
   const pull = { repoId: merge.repository.id, index: merge.index }
-  // The first attempt of a retried request may have found that the checks had succeeded, and merged at once.
+  // The first attempt of a retried request may have merged at once.
   if ((await pulls.ifDone(services, context, pull, 'merge')) !== undefined) return merge
-  // A retried request that has scheduled the merge before is not decided again.
+  // A retried request that has scheduled the merge is not decided again.
   let ready: Merge | undefined
   await pulls.change(services, context, pull, 'schedule', async (state) => {
     const decision = await decideScheduleOf(services, state, merge)
@@ -46,12 +44,12 @@ async function decideScheduleOf(
 ): Promise<Decision<PullRequestEvent>> {
   if (state.status === 'none') return refuse.notFound('pull request not found')
   const { style } = request
-  // The settings may have changed while the request waited for its turn.
+  // The settings may have changed while the request waited for the lock.
   const current = (await services.views.repositories.get(`${repository.id}`)) ?? repository
   const facts = await mergeFacts(services, state, current, merger, style)
   const refusal = mergeRefusal(state, request, facts)
   if (refusal !== undefined) return refusal
-  // A manual merge has happened already, so there is nothing to wait for.
+  // A manual merge has happened already.
   if (!isMergeStyle(style) || style === 'manually-merged') return []
   const { waitsFor, hasChecks } = await mergeWaits(services, current, state)
   if (state.schedule === null && waitsFor.length === 0 && hasChecks) return []

@@ -14,7 +14,10 @@ import {
   reactionsDecider,
 } from './reactions.decider.ts'
 
-/** What others write into the stream leaves a decision as it is, unless it is a reaction to the same text. */
+/**
+ * Serializes changes of reactions on this node. Other events of the stream affect a decision only if they react to the
+ * same text.
+ */
 export function changeReactions(
   services: WriteServices,
   context: CommandContext,
@@ -29,7 +32,7 @@ export function changeReactions(
   )
 }
 
-/** Takes back one reaction, whoever asks for it. */
+/** Removes one reaction, for any requester. */
 export async function endReaction(
   services: WriteServices,
   context: CommandContext,

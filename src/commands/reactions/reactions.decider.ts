@@ -1,4 +1,4 @@
-/** The reactions to one text: to an issue or pull request, or to a comment on it. They are in its stream. Pure. */
+/** The aggregate of the reactions to one text: an issue, pull request or comment. They are in its stream. Pure. */
 
 import { refuse } from '../../errors/refusal.ts'
 import type { IssueEvent } from '../../events/catalog/issues.ts'
@@ -14,12 +14,12 @@ export interface ReactionsState {
   readonly ended?: true
 }
 
-/** What is reacted to. Null: to the issue itself. */
+/** The target; null for the issue itself. */
 export interface ReactionTarget extends IssueRef {
   commentId: number | null
 }
 
-/** At most this many reactions to one text: without a page, a list has all of them. */
+/** Maximum number of reactions to one text: a list without paging has all of them. */
 const MAX_REACTIONS = 1000
 
 const keyOf = ({ user, reaction }: { user: AccountRef; reaction: string }) => `${user.id} ${reaction}`
@@ -41,7 +41,7 @@ const decider: Decider<ReactionsState, ReactionsChange> = deciderOf({
 
 const known = snapshots<ReactionsState>()
 
-/** The decider of one text. The stream has the reactions to the others, too; those change nothing. */
+/** Creates the decider of one text; it ignores reactions to other texts of the stream. */
 export function reactionsDecider(commentId: number | null): Decider<ReactionsState, ReactionsChange> {
   const ofText: SnapshotsOf<ReactionsState> = (caches) => {
     const all = known(caches)
@@ -61,7 +61,7 @@ export function reactionsDecider(commentId: number | null): Decider<ReactionsSta
   }
 }
 
-/** Adds a reaction; no event when the user has given it already. */
+/** Adds a reaction; no event for a repeated one. */
 export function decideAddReaction(
   { given, ended }: ReactionsState,
   { repoId, index, commentId }: ReactionTarget,
@@ -74,7 +74,7 @@ export function decideAddReaction(
   return [{ type: 'ReactionAdded', data: { repoId, index, commentId, user, reaction } }]
 }
 
-/** Takes a reaction back; no event when there is none. */
+/** Removes a reaction; no event without one. */
 export function decideRemoveReaction(
   { given }: ReactionsState,
   { repoId, index, commentId }: ReactionTarget,

@@ -1,4 +1,4 @@
-/** Adds reactions to issues, pull requests and comments, and takes them back. Whoever may read, may react. */
+/** Adds and removes reactions to issues, pull requests and comments, for readers. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { onRepository, type RepositoryRequest } from '../../access/repository-access.ts'
@@ -21,7 +21,7 @@ const EditReactionOption = Type.Object(
 type Reacting = FastifyRequest & { body: Static<typeof EditReactionOption> }
 type Target = ReactionTarget & { isPull: boolean }
 
-/** A reaction that Gitea knows. @throws Refused (forbidden), as in Gitea */
+/** Returns the reaction. @throws Refused (forbidden) for an unknown one, as in Gitea */
 function allowed(reaction: string): string {
   if (ALLOWED_REACTIONS.includes(reaction)) return reaction
   throw new Refused(refuse.forbidden(`content: '${reaction}' is not an allowed reaction`))

@@ -7,10 +7,7 @@ import type { CommandContext } from '../execution/command-context.ts'
 import type { Decision } from '../execution/decider.ts'
 import type { ReleaseState } from './release.decider.ts'
 
-/**
- * Carries out a command on a release. Clients upload all files of a release at once, so its changes take turns on this
- * node instead of meeting each other at the log.
- */
+/** Applies a command to a release. Serializes its changes on this node: clients upload all its files at once. */
 export function changeRelease(
   services: Services,
   context: CommandContext,

@@ -1,4 +1,4 @@
-/** Makes the tag of a release that is published, unless it is there. */
+/** Creates the tag of a published release, unless it exists. */
 
 import { servedCommitOf } from '../../api/contents/reached-objects.ts'
 import { comparableTime } from '../../domain/times.ts'
@@ -13,7 +13,7 @@ import { createTag, type NewTagging } from '../tags/tags.ts'
 
 const refOf = (tag: string) => `refs/tags/${tag}`
 
-/** When the commit of a tag was made; undefined when the tag is not of a commit. */
+/** Returns the time of a tag's commit; undefined when the tag is not of a commit. */
 async function timeOf(dir: string, object: string): Promise<string | undefined> {
   const [header] = await objectReaders.headers(dir, [object], { peel: true })
   if (header === undefined) return undefined
@@ -22,7 +22,7 @@ async function timeOf(dir: string, object: string): Promise<string | undefined> 
   return Number.isNaN(at) ? undefined : comparableTime(at)
 }
 
-/** The tag of a release: what it is made of when it is missing, and with which message. */
+/** The tag of a release, with target and message for a missing one. */
 interface WantedTag {
   tag: string
   target: string
@@ -30,10 +30,9 @@ interface WantedTag {
 }
 
 /**
- * Resolves to whether the tag was made now, and to the time by which the release is sorted: that of the commit of a tag
- * that was there, else that of the request.
- *
- * @throws Refused: not found for an unknown target, and as `createTag`
+ * Creates the tag if it is missing. Resolves to whether it did, and to the time that sorts the release: that of the
+ * commit of an existing tag, else that of the request. @throws Refused: not found for an unknown target, and as
+ * `createTag`
  */
 export async function ensureTag(
   services: Services,
@@ -43,7 +42,7 @@ export async function ensureTag(
 ): Promise<{ isNew: boolean; createdAt: string }> {
   const dir = gitDirOf(services, tagging.repository.id)
   const { repository } = tagging
-  // An earlier attempt of the same request may have made it.
+  // An earlier attempt of the request may have created it.
   if (await earlierResult(services, context, gitStream(repository.id), 'tag-creation'))
     return { isNew: true, createdAt: context.at }
   const there = await resolveRef(dir, refOf(tag))

@@ -1,4 +1,4 @@
-/** The release aggregate: what is published of a tag, with its files. Pure. */
+/** The release aggregate, with its files. Pure. */
 
 import { refuse } from '../../errors/refusal.ts'
 import type { ReleaseAsset, ReleaseEvent, ReleaseSettings } from '../../events/catalog/releases.ts'
@@ -14,7 +14,7 @@ interface Release extends ReleaseSettings {
 
 export type ReleaseState = { status: 'missing' } | { status: 'deleted' } | ({ status: 'there' } & Release)
 
-/** At most this many files in a release. */
+/** Maximum number of files in a release. */
 const MAX_ASSETS = 500
 
 export const releaseDecider: Decider<ReleaseState, ReleaseEvent> = deciderOf({
@@ -53,7 +53,7 @@ export function decideCreateRelease(
   return [{ type: 'ReleaseCreated', data: wanted }]
 }
 
-/** Records only the fields that change. `createdAt`: when the tag was made, if the edit has made it. */
+/** Records only changed fields. `createdAt`: the time of the tag, if this edit has created it. */
 export function decideEditRelease(
   state: ReleaseState,
   wanted: Partial<ReleaseSettings>,

@@ -41,7 +41,7 @@ import {
 
 const short = { maxLength: 255 }
 
-/** What some clients send, and what nothing here would honour. */
+/** Fields that some clients send and this server does not support. */
 const unsupportedFields = {
   hide_archive_links: Type.Optional(Type.Boolean({ description: 'only false' })),
   external_url: Type.Optional(Type.String({ ...short, description: 'only empty' })),
@@ -108,20 +108,19 @@ async function claimTag(
 }
 
 /**
- * What claims and frees tags for a release: one at a time of each release, on all nodes. None frees a tag that another one
- * relies on.
+ * Serializes claims and releases of a release's tags, on all nodes, so that none frees a tag that another one needs.
  */
 const withReleaseLock = <T>({ turns }: Services, id: number, work: () => Promise<T>): Promise<T> =>
   turns(`release ${id}`, work)
 
-/** The release as the log has it. @throws Refused (not found) */
+/** Returns the release from the log. @throws Refused (not found) */
 async function releaseInLog(services: Services, id: number) {
   const state = await releases.load(services, id)
   if (state.status !== 'there') throw notFoundIn(services.views.releases, 'release not found')
   return state
 }
 
-/** Runs work that needs the claim of a tag. When it is refused, the tag is free again. */
+/** Runs work that needs the claim of a tag. Releases the claim after a refusal. */
 async function withTag<T>(
   services: Services,
   context: CommandContext,
@@ -181,7 +180,7 @@ export const releaseRoutes: Routes = (services) => {
       .send(await releaseWire(services, repository, await releaseNow(services, releaseId)))
   }
 
-  /** In the turn of the release. */
+  /** Runs under the lock of the release. */
   async function edit(
     context: CommandContext,
     tagging: Omit<Tagging, 'request'> & { asking: Asking },

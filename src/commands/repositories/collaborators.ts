@@ -13,7 +13,7 @@ import { decideRemoveCollaborator, decideSetCollaborator } from './repository.de
 
 const PERMISSIONS: readonly Permission[] = ['read', 'write', 'admin']
 
-/** Without a permission it is `write`, as in Gitea. @throws Refused (unprocessable) for an unknown permission */
+/** Returns the permission, `write` by default, as in Gitea. @throws Refused (unprocessable) for an unknown one */
 function permissionOf(text: string | undefined): Permission {
   if (text === undefined || text === '') return 'write'
   const permission = PERMISSIONS.find((known) => known === text)

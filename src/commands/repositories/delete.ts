@@ -1,4 +1,4 @@
-/** Deletes a repository: `DELETE /repos/{owner}/{repo}`. As in Gitea, only its owner may. */
+/** Deletes a repository: `DELETE /repos/{owner}/{repo}`, for its owner only, as in Gitea. */
 
 import { owns } from '../../access/access.ts'
 import { onRepository } from '../../access/repository-access.ts'
@@ -18,7 +18,7 @@ import { ifStillOwnedBy } from './ownership/same-owner.ts'
 import { decideDelete, type RepositoryState } from './repository.decider.ts'
 import { keysOf } from './repository-claims.ts'
 
-/** Deletes a repository of this owner, and frees what it holds at that moment: it may just have got another name. */
+/** Deletes a repository of this owner and releases its present claims: it may just have been renamed. */
 export async function deleteWithClaims(
   services: Services,
   context: CommandContext,
@@ -30,8 +30,8 @@ export async function deleteWithClaims(
     return decideDelete(state)
   }
   await repositories.change(services, context, id, 'delete', ifStillOwnedBy({ ownerId }, decide))
-  // The event decides. A crash after it leaves claims, which the next repository of that name takes over,
-  // and objects, which the next start removes.
+  // The event decides. A crash after it leaves claims, which the next repository of that name takes over, and objects,
+  // which the next start removes.
   for (const key of held) await releaseClaim(services, context, key, repositoryStream(id))
   await deleteRepository(gitDirOf(services, id))
 }

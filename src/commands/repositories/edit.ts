@@ -43,7 +43,7 @@ const EditRepoOption = Type.Object(
   { title: 'EditRepoOption' },
 )
 
-/** The field on the wire that allows each merge style. */
+/** Wire field of each merge style. */
 const STYLE_FIELDS = {
   merge: 'allow_merge_commits',
   rebase: 'allow_rebase',
@@ -53,7 +53,7 @@ const STYLE_FIELDS = {
   'manually-merged': 'allow_manual_merge',
 } as const satisfies Record<MergeStyle, keyof Static<typeof EditRepoOption>>
 
-/** The changes in a request. @throws Refused (unprocessable) */
+/** Parses the changes in a request. @throws Refused (unprocessable) */
 function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   const problems = unsupportedSettings(body)
   if (problems.length > 0) throw new Refused(refuse.unprocessable(problems.join('; '), problems))
@@ -88,7 +88,9 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   return { ...edit, allow }
 }
 
-/** Makes a branch the default one, in the turn of the refs: nobody deletes it meanwhile. @throws Refused (unprocessable) */
+/**
+ * Changes the default branch, under the ref lock, so that it is not deleted meanwhile. @throws Refused (unprocessable)
+ */
 async function withDefaultBranch(
   services: Services,
   repoId: number,
@@ -101,7 +103,7 @@ async function withDefaultBranch(
       throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
     }
     const after = await change()
-    // Even when nothing changed: the process may have died before this line in an earlier request.
+    // Without a change, too: an earlier request may have been interrupted here.
     if (after.status === 'active') await setDefaultBranch(dir, after.settings.defaultBranch)
   })
 }

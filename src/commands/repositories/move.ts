@@ -1,4 +1,4 @@
-/** Gives a repository another owner or another name: the one place that exchanges the claims of one that exists. */
+/** Renames or transfers a repository. Only this exchanges the claims of an existing repository. */
 
 import { contended, isRefusal, Refused } from '../../errors/refusal.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
@@ -17,10 +17,10 @@ function after(state: RepositoryState, decision: Decision<RepositoryEvent>): Rep
   return decision.reduce((next, event) => repositoryDecider.evolve(next, event), state)
 }
 
-/** One at a time of each repository, on all nodes. */
+/** Lock of a repository's moves, on all nodes. */
 const lockKeyOf = (repoId: number) => `place ${repoId}`
 
-/** Frees a name that the repository has left, if a server died before it did so. */
+/** Releases the claim of a former name, if a crash left it. */
 export function releaseOldName(
   services: Services,
   context: CommandContext,
@@ -35,11 +35,9 @@ export function releaseOldName(
 }
 
 /**
- * Carries out a command that may change the owner or the name of a repository. The new name is claimed first, then the
- * event decides, then the old name is free. A crash leaves a claim too many, which can be taken over. Of one repository
- * one is moved at a time, on all nodes: none releases what another one has just claimed.
- *
- * @throws Refused: conflict when the name is taken, or when the repository is moved by another at the same time
+ * Applies a command that may change owner or name, under a lock on all nodes: claims the new name, appends the event,
+ * releases the old name. A crash leaves an extra claim, which can be taken over. @throws Refused (conflict) when the
+ * name is taken, or under concurrent moves
  */
 export function moveRepository(
   services: Services,
@@ -53,11 +51,11 @@ export function moveRepository(
     Promise.all(keys.map((key) => releaseClaim(services, context, key, stream)))
 
   return services.turns(lockKeyOf(repoId), async () => {
-    // Another attempt of a retried request may have moved it while this one waited.
+    // Another attempt of a retried request may have moved it meanwhile.
     const done = await repositories.ifDone(services, context, repoId, step)
     if (done !== undefined) return done
     const before = await repositories.load(services, repoId)
-    // A command that will be refused must not claim a name first.
+    // Claim nothing for a command that will be refused.
     const foreseen = after(before, decide(before))
     const had = keysOf(before)
     const wanted = keysOf(foreseen)
@@ -76,7 +74,7 @@ export function moveRepository(
       await release(had.filter((key) => !wanted.includes(key)))
       return moved
     } catch (error) {
-      // Nothing was recorded, so nobody relies on the claims. After any other failure it is not known.
+      // After a refusal nothing is recorded, so the claims are unused. After other failures this is unknown.
       if (error instanceof Refused) await release(claimed)
       throw error
     }

@@ -1,4 +1,4 @@
-/** Takes what a deleted repository, or issue, left out of the read models. The events that it was made of stay. */
+/** Removes documents that a deleted repository or issue left in the read models. Its events stay. */
 
 import type { LeftDocuments } from '../../events/catalog/repositories.ts'
 import { jsonBytes, MAX_LIST_BYTES } from '../../events/store/append-size.ts'
@@ -10,24 +10,26 @@ import type { Services } from '../../services/services.ts'
 import { append } from '../execution/append.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 
-/** One event removes so many documents at most, and so many of one read model: to read more holds the event loop. */
+/**
+ * Maximum numbers of documents that one event removes, in all and from one read model: more would block the event loop.
+ */
 const AT_ONCE = 500
 const SMALL = 100
-/** The same of those that may have long texts. */
+/** Maximum for documents with long texts. */
 const LONG = 50
-/** So many are read together that can be read only whole. */
+/** Maximum for documents that can only be read whole. */
 const WHOLE = 20
 
-/** The ids of some documents of a repository in a read model. Without any, there is nothing left. */
+/** Finds ids of a repository's documents in a read model; empty when none are left. */
 type Finder = (services: Services, repoId: number) => Promise<string[]>
 
-/** The first ones by these fields. */
+/** Returns a query for the first documents by these fields. */
 const first = <Field extends string>(limit: number, ...fields: Field[]) => ({
   limit,
   sort: fields.map((field) => [field, 1] as const),
 })
 
-/** How what is left is found, by read model. Each sort is that of an index: a part is found at once. */
+/** Finders by read model. Each sorts by an index, so a batch is found quickly. */
 const finders: Record<string, Finder> = {
   branches: ({ views }, repoId) => views.branches.someIds({ repoId }, first(SMALL, 'name')),
   tags: ({ views }, repoId) => views.tags.someIds({ repoId }, first(SMALL, 'date', 'name')),
@@ -71,10 +73,10 @@ const finders: Record<string, Finder> = {
   issues: ({ views }, repoId) => views.issues.someIds({ repoId }, { sort: [['id', -1]], limit: LONG }),
 }
 
-/** The read models of which something may be left. */
+/** Read models that may have orphans. */
 export const MODELS_WITH_ORPHANS: readonly string[] = Object.keys(finders)
 
-/** How what a deleted issue left is found, apart from what its own events end. */
+/** Finders of a deleted issue's orphans, except those that its own events remove. */
 export const orphansOfIssue = (index: number): Record<string, Finder> => ({
   reactions: ({ views }, repoId) =>
     views.reactions.someIds({ repoId, index }, first(SMALL, 'commentId', 'createdAt')),
@@ -83,8 +85,8 @@ export const orphansOfIssue = (index: number): Record<string, Finder> => ({
 })
 
 /**
- * Removes all of it, one part after the other: the next one when the read models have the one before, so that others wait
- * for one part at most. To be called again after a crash.
+ * Removes all orphans in batches. Each batch waits until the read models have the previous one, so that other events
+ * wait for one batch at most. Call it again after a crash.
  */
 export async function removeOrphans(
   services: Services,
@@ -98,7 +100,7 @@ export async function removeOrphans(
     const found = await nextOrphans(services, repoId, left, models)
     const parts = found.filter(({ model, ids }) => {
       const isSame = before.some((one) => one.model === model && one.ids[0] === ids[0])
-      // A read model that has stopped shows the same for ever; it removes them when it goes on.
+      // A stopped read model returns the same batch again. It removes them when it resumes.
       if (isSame) models.delete(model)
       return !isSame
     })
@@ -113,7 +115,7 @@ export async function removeOrphans(
   }
 }
 
-/** Some of what is left: as much as one event names. A model of which nothing is left is not asked again. */
+/** Returns the next batch. Skips read models without orphans. */
 async function nextOrphans(
   services: Services,
   repoId: number,

@@ -15,7 +15,7 @@ import type { RepositoryState } from './repository.decider.ts'
 const PositionParams = Type.Object({ ...IssueParams.properties, position: Type.String() })
 
 export const pinRoutes: Routes = (services) => {
-  /** Changes the pins, for admins of the repository. */
+  /** Requires an admin of the repository. */
   async function change(
     request: Parameters<typeof commandContext>[0] &
       RepositoryRequest & { params: Static<typeof IssueParams> },

@@ -1,4 +1,4 @@
-/** Decisions on the pins of a repository: which issues and pull requests are shown first, in which order. Pure. */
+/** Decides which issues and pull requests of a repository are pinned, and their order. Pure. */
 
 import { refuse } from '../../errors/refusal.ts'
 import type { PinEvent } from '../../events/catalog/issues.ts'
@@ -6,7 +6,7 @@ import { MAX_PINS, NO_PINS, pinned } from '../../events/pins.ts'
 import type { Decision } from '../execution/decider.ts'
 import type { RepositoryState } from './repository.decider.ts'
 
-/** What is to be pinned, or to be moved. */
+/** The issue or pull request to pin or move. */
 interface ToPin {
   index: number
   isPull: boolean
@@ -14,7 +14,7 @@ interface ToPin {
 
 const gone = refuse.notFound('repository not found')
 
-/** `next`: what is pinned instead, or a refusal; the same list changes nothing. */
+/** `next` returns the new list, or a refusal; the same list changes nothing. */
 function decide(
   state: RepositoryState,
   { isPull }: ToPin,
@@ -27,7 +27,7 @@ function decide(
   return to === from ? [] : [{ type: 'PinsChanged', data: { repoId: state.id, isPull, from, to } }]
 }
 
-/** Pins it after the others. */
+/** Pins it last. */
 export function decidePin(state: RepositoryState, of: ToPin): Decision<PinEvent> {
   return decide(state, of, (before) => {
     if (before.includes(of.index)) return before
@@ -44,7 +44,7 @@ export function decideUnpin(state: RepositoryState, of: ToPin): Decision<PinEven
   )
 }
 
-/** Moves it to a position, from 1. As in Gitea, what is not pinned stays so. */
+/** Moves a pin to a position, from 1. Ignores one that is not pinned, as in Gitea. */
 export function decideMovePin(
   state: RepositoryState,
   of: ToPin,

@@ -1,8 +1,8 @@
-/** What a repository claims while it is there: its name, and to be its owner's fork. Pure. */
+/** The claims of a repository: its name, and to be its owner's fork. Pure. */
 import { claimKeys } from '../../events/streams.ts'
 import type { RepositoryState } from './repository.decider.ts'
 
-/** In the order in which it is claimed. */
+/** In the order of claiming. */
 export function claimsOf(state: RepositoryState) {
   if (state.status !== 'active') return []
   const { owner, settings, parentId } = state

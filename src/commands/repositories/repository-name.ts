@@ -1,18 +1,18 @@
-/** Names of repositories: Gitea's rules, and a name must not look like a command-line option. */
+/** Checks names of repositories by Gitea's rules; a name must not look like a command-line option. */
 import { Refused, refuse } from '../../errors/refusal.ts'
 
 const MAX_LENGTH = 100
 const RESERVED_NAMES = new Set(['.', '..'])
 const RESERVED_ENDINGS = ['.git', '.wiki', '.rss', '.atom']
 
-/** The name, when it is valid. @throws Refused (unprocessable) */
+/** Returns a valid name. @throws Refused (unprocessable) */
 export function requireRepositoryName(name: string): string {
   const problem = repositoryNameProblem(name)
   if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`, [`name: ${problem}`]))
   return name
 }
 
-/** What is wrong with a name: a character other than letters, digits, `-`, `_` and `.`, or a reserved name. */
+/** Returns what is invalid in a name; undefined for a valid one. */
 export function repositoryNameProblem(name: string): string | undefined {
   if (name.length === 0) return 'must not be empty'
   if (name.length > MAX_LENGTH) return `must have at most ${MAX_LENGTH} characters`

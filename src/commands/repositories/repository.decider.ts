@@ -23,10 +23,9 @@ import { snapshots } from '../execution/snapshots.ts'
 import { websiteProblem } from '../users/accounts/names.ts'
 import { topicsSeen } from './topics.decider.ts'
 
-/** The document of a repository names them all, and is read for whatever is asked of it. */
+/** Maximum number of collaborators: the document lists all, and is read for each request. */
 export const MAX_COLLABORATORS = 1000
 
-/** The events in the stream of a repository. */
 export type RepositoryEvent = SettingsEvent | ListingEvent | PinEvent | TransferEvent
 
 export type RepositoryState =
@@ -36,7 +35,7 @@ export type RepositoryState =
       id: number
       owner: AccountRef & { kind: AccountKind }
       ownerVisibility: Visibility
-      /** The repository that this one is a fork of. */
+      /** The repository that this is a fork of. */
       parentId: number | null
       settings: RepositorySettings & MergeSettings
       collaborators: Readonly<Record<string, Permission>>
@@ -45,9 +44,9 @@ export type RepositoryState =
       archived: boolean
       template: boolean
       topics: readonly string[]
-      /** Absent: nothing was ever pinned. */
+      /** Absent before the first pin. */
       pins?: Pins
-      /** Null: none waits for its recipient. */
+      /** Null without a pending transfer. */
       transfer: PendingTransfer | null
     }
   | {
@@ -110,7 +109,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
       ownerVisibility,
       transfer: null,
     }),
-    // The edit that is recorded with it changes the name.
+    // The edit in the same append changes the name.
     RepositoryRenamed: () => ({}),
     CollaboratorSet: ({ collaborators }, { data }) => ({
       collaborators: { ...collaborators, [`${data.user.id}`]: data.permission },
@@ -134,7 +133,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
   },
 })
 
-/** What decides who may see a repository that exists, or existed. */
+/** Returns what determines the visibility of a present or deleted repository. */
 export function hiddenness(state: Exclude<RepositoryState, { status: 'none' }>) {
   const { ownerVisibility } = state
   return { private: state.status === 'active' ? state.settings.private : state.private, ownerVisibility }
@@ -142,7 +141,7 @@ export function hiddenness(state: Exclude<RepositoryState, { status: 'none' }>) 
 
 const gone = refuse.notFound('repository not found')
 
-/** Creates the repository. Its name is claimed before this. */
+/** Creates the repository. Its name is claimed before. */
 export function decideCreate(
   state: RepositoryState,
   created: {
@@ -153,7 +152,7 @@ export function decideCreate(
     ownerVisibility: Visibility
     settings: RepositorySettings
     template?: boolean
-    /** Who becomes a collaborator, to administer it. */
+    /** A user who becomes a collaborator with admin permission. */
     creator?: AccountRef | undefined
     topics?: readonly string[]
     protections?: readonly BranchProtection[]
@@ -189,18 +188,17 @@ export function decideCreate(
   return events
 }
 
-/** An edit of settings. A field that is absent does not change. */
+/** An edit; absent fields do not change. */
 export interface RepositoryEdit extends Partial<RepositorySettings & Omit<MergeSettings, 'mergeStyles'>> {
-  /** Which merge styles to allow or forbid. The others do not change. */
+  /** Merge styles to allow or forbid. */
   allow?: Partial<Record<MergeStyle, boolean>>
   archived?: boolean
   template?: boolean
 }
 
 /**
- * Records only the settings that change; no event when none does. The default merge style is always an allowed one:
- * when it is not allowed any more, the first allowed style replaces it. `mayPublish`: whether the editor may show a fork
- * to everybody, as far as the repositories that it comes from are concerned.
+ * Records only changed settings. When the default merge style is forbidden, the first allowed one replaces it.
+ * `mayPublish`: whether the fork may become public, as far as its ancestors are concerned.
  */
 export function decideEdit(
   state: RepositoryState,
@@ -246,7 +244,7 @@ export function decideEdit(
   return events
 }
 
-/** Records who may see the owner. */
+/** Records the visibility of the owner. */
 export function decideOwnerVisibility(
   state: RepositoryState,
   visibility: Visibility,
@@ -269,7 +267,7 @@ export function decideDelete(state: RepositoryState): Decision<RepositoryEvent> 
   ]
 }
 
-/** Sets the permission of a collaborator. The owner cannot be one: it has all rights already. */
+/** Sets the permission of a collaborator. The owner cannot be one. */
 export function decideSetCollaborator(
   state: RepositoryState,
   user: AccountRef,
@@ -287,7 +285,7 @@ export function decideSetCollaborator(
   return [{ type: 'CollaboratorSet', data: { repoId: state.id, user, permission } }]
 }
 
-/** Removes a collaborator. For a user who is not a collaborator nothing changes, as in Gitea. */
+/** Removes a collaborator; no event for another user, as in Gitea. */
 export function decideRemoveCollaborator(
   state: RepositoryState,
   user: AccountRef,

@@ -10,7 +10,7 @@ import { commandContext, settled } from '../execution/request-context.ts'
 import { decideTopics, isTopic, topicOf } from './topics.decider.ts'
 
 const TopicParams = Type.Object({ ...RepositoryParams.properties, topic: Type.String() })
-/** Far more than a repository can have: the same topic may come more than once. */
+/** Above a repository's limit, since a topic may be repeated. */
 const RepoTopicOptions = Type.Object(
   {
     topics: Type.Optional(Type.Array(Type.String({ maxLength: 255 }), { maxItems: 1000 })),

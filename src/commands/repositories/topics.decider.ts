@@ -1,4 +1,4 @@
-/** The topics of a repository: Gitea's rules. Pure. */
+/** Decides the topics of a repository, by Gitea's rules. Pure. */
 
 import { isOpenTo } from '../../access/visibility.ts'
 import { refuse } from '../../errors/refusal.ts'
@@ -6,11 +6,11 @@ import type { Visibility } from '../../events/catalog/organizations.ts'
 import type { ListingEvent } from '../../events/catalog/repositories.ts'
 import type { Decision } from '../execution/decider.ts'
 
-/** The most topics of a repository. */
+/** Maximum number of topics of a repository. */
 const MAX_TOPICS = 25
 const MAX_TOPIC = 35
 
-/** What decides which topics everybody sees. */
+/** The state that determines which topics are public. */
 interface Topical {
   id: number
   ownerVisibility: Visibility
@@ -24,7 +24,7 @@ const listedIn = ({ settings, ownerVisibility, topics }: Topical): readonly stri
 const without = (some: readonly string[], others: readonly string[]) =>
   some.filter((topic) => !others.includes(topic))
 
-/** The event of a change that alters the topics, or which of them everybody sees; none when it alters neither. */
+/** Returns the event for a change of the topics or of the public ones, if any. */
 export function topicsSeen(before: Topical, after: Topical): ListingEvent[] {
   const [old, now] = [listedIn(before), listedIn(after)]
   const listed = { added: without(now, old), removed: without(old, now) }
@@ -34,13 +34,13 @@ export function topicsSeen(before: Topical, after: Topical): ListingEvent[] {
   return [{ type: 'TopicsChanged', data: { repoId: before.id, topics, listed } }]
 }
 
-/** A topic as it is kept: in lower case and without spaces around it. */
+/** Returns the normalized topic: trimmed, in lower case. */
 export const topicOf = (text: string) => text.trim().toLowerCase()
 
-/** Whether a topic begins with a letter or digit, has only letters, digits, `-` and `.`, and is short. */
+/** Returns whether a topic is valid. */
 export const isTopic = (topic: string) => topic.length <= MAX_TOPIC && /^[a-z0-9][-.a-z0-9]*$/.test(topic)
 
-/** Gives a repository the topics that `change` makes of those that it has. */
+/** Sets the topics that `change` returns for the present ones. */
 export function decideTopics(
   state: ({ status: 'active' } & Topical) | { status: 'none' | 'deleted' },
   change: (topics: readonly string[]) => readonly string[],

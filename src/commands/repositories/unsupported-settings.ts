@@ -1,10 +1,10 @@
 /**
- * The switches of Gitea's `EditRepoOption` that have one position here. The other one is refused, by its name: who sends
- * it relies on it. Pure.
+ * Rejects values of Gitea's `EditRepoOption` that this server does not support, by field: clients may rely on them.
+ * Pure.
  */
 import { type Static, Type } from 'typebox'
 
-/** What is always there, and what never is. */
+/** The only supported value of each flag. */
 const FIXED = {
   has_issues: true,
   has_pull_requests: true,
@@ -48,7 +48,7 @@ export const UNSUPPORTED_SETTINGS = {
 
 const Option = Type.Object(UNSUPPORTED_SETTINGS)
 
-/** A problem for each switch that is in a position which does not exist here; none when the rest may be done. */
+/** Returns a problem for each unsupported value. */
 export function unsupportedSettings(body: Static<typeof Option>): string[] {
   const problems: string[] = []
   for (const [name, fixed] of Object.entries(FIXED)) {

@@ -1,4 +1,4 @@
-/** Compares what a pull request changes now with what it was when it was reviewed, or before it moved. */
+/** Compares the changes of a pull request now with those that were reviewed, or with those before a move. */
 
 import { protectionOf } from '../../access/protection-rules.ts'
 import { reviewRulesOf } from '../../access/review-rules.ts'
@@ -10,13 +10,12 @@ import { gitDirOf, type Services } from '../../services/services.ts'
 import type { ActivePull } from '../pull-requests/pull-request.decider.ts'
 import type { MovedContent } from './outdated-reviews.decider.ts'
 
-/** Whether to ask git again is of no use: a commit is gone, or there is too much to compare. */
+/** Whether git cannot answer later either: a commit is missing, or the difference is too large. */
 const cannotTell = (error: unknown) =>
   error instanceof GitFailed || error instanceof GitTookTooLong || error instanceof GitOutputTooLarge
 
 /**
- * Whether two changes differ. Where git cannot tell, they do.
- *
+ * Returns whether two changes differ; true when git cannot tell.
  * @throws what `git` throws when it may tell later: a busy server must not make an approval stale
  */
 export async function contentChanged(
@@ -34,13 +33,13 @@ export async function contentChanged(
   }
 }
 
-/** What a pull request changes. */
+/** Returns the change of a pull request. */
 export const changeOf = ({ mergeBase, head }: Pick<ActivePull, 'mergeBase' | 'head'>): Change => ({
   base: mergeBase,
   head: head.sha,
 })
 
-/** What a move to `after` means for reviews, by the rules of the base branch. Without reviews nothing is asked. */
+/** Returns how a move to `after` affects reviews, by the base branch's rules. Without reviews it asks nothing. */
 export async function movedContent(
   services: Services,
   pull: ActivePull,
@@ -58,7 +57,7 @@ export async function movedContent(
 export const dismissesStale = (repository: RepositoryDocument | undefined, baseBranch: string): boolean =>
   reviewRulesOf(protectionOf(repository?.protections ?? [], baseBranch)).dismissStale
 
-/** What a reviewed commit is compared with; undefined when git cannot tell. @throws what `contentChanged` throws */
+/** Returns the merge base of a reviewed commit; undefined when git cannot tell. @throws what `contentChanged` throws */
 export async function reviewedMergeBase(
   services: Services,
   pull: ActivePull,

@@ -1,4 +1,4 @@
-/** Answers comments on lines, and says that what they are about is settled. */
+/** Replies to comments on lines, and resolves conversations. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { atLeast } from '../../access/access.ts'
@@ -30,7 +30,7 @@ import { decideReply, decideResolve } from './review.decider.ts'
 export const conversationRoutes: Routes = (services) => {
   const view = services.views.reviewComments
 
-  /** The poster of the pull request and writers may, as in Gitea. */
+  /** For the poster of the pull request and writers, as in Gitea. */
   async function resolve(
     request: FastifyRequest & RepositoryRequest & { params: { id: string } },
     reply: FastifyReply,

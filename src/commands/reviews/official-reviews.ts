@@ -1,4 +1,4 @@
-/** Which reviews and requests would count by the rules of a base branch if they were made now. */
+/** Finds the reviews and requests that are official by present permissions. */
 
 import { isOfficialReviewer, isOfficialTeam } from '../../access/review-rules.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
@@ -8,7 +8,7 @@ import { askedTeam } from './team-reviewers.ts'
 
 const isOfTeam = ({ kind }: ReviewFacts) => kind === 'team-request'
 
-/** The ids of those that are official by the rights of now. */
+/** Returns the ids of the official ones. */
 export async function officialReviews(
   { views }: Services,
   repository: RepositoryDocument,
@@ -24,7 +24,7 @@ export async function officialReviews(
   const made = teams.map((team) => askedTeam({ kind: 'made', team }, repository))
   const owners = repository.ownerKind === 'organization' ? [askedTeam({ kind: 'owners' }, repository)] : []
   const asked = [...made, ...owners].filter((team) => isOfficialTeam(repository, baseBranch, team))
-  // Accounts and teams take their ids from one sequence, so a team has no other reviewer's id.
+  // Accounts and teams share one id sequence.
   const ids = new Set([...reviewers, ...asked].map(({ id }) => id))
   return new Set(reviews.filter(({ reviewer }) => ids.has(reviewer.id)).map(({ id }) => id))
 }

@@ -1,31 +1,31 @@
-/** What a move of the head, or another base branch, does to reviews. Pure. */
+/** Decides how reviews change when the head moves or the base branch changes. Pure. */
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { ReviewEvent } from '../../events/catalog/reviews.ts'
 import type { ReviewFacts } from '../../projections/models/reviews/review-facts.ts'
 
-/** What a move means for reviews. */
+/** Effect of a move on reviews. */
 export interface MovedContent {
-  /** Whether the pull request changes other files, or in another way, than before. */
+  /** Whether the changes of the pull request differ from before. */
   changed: boolean
-  /** Whether the branch protection dismisses approvals then. */
+  /** Whether the branch protection dismisses stale approvals. */
   dismissStale: boolean
-  /** After a change of the base branch: the ids of the reviews and requests that are official by its rules. */
+  /** After a change of the base branch: ids of the reviews and requests that are official by its rules. */
   official?: ReadonlySet<number>
 }
 
-/** The event that follows the move; none when no review is affected. `now`: the pull request after the move. */
+/** Returns the event of the move, if it affects a review. `now`: the pull request after the move. */
 export function outdatedReviews(
   { repoId, index, reviews }: IssueRef & { reviews: readonly ReviewFacts[] },
   now: { head: string; mergeBase: string },
   { changed, dismissStale, official }: MovedContent,
 ): ReviewEvent[] {
   const written = reviews.filter(({ commit, kind }) => kind !== 'pending' && commit !== '')
-  // The same commit is another change when it is compared with something else.
+  // The same commit with another merge base is another change.
   const isCurrent = ({ commit, mergeBase }: ReviewFacts) => commit === now.head && mergeBase === now.mergeBase
   const current = written.filter((review) => isCurrent(review) && review.stale)
   const others = changed ? written.filter((review) => !isCurrent(review)) : []
   const stale = others.filter((review) => !review.stale)
-  // Another base branch may dismiss stale approvals that the one before did not dismiss.
+  // The new base branch may dismiss stale approvals that the old one kept.
   const outdated = official
     ? written.filter((review) => !isCurrent(review) && (changed || review.stale))
     : others
@@ -50,9 +50,9 @@ export function outdatedReviews(
 const idsOf = (some: readonly ReviewFacts[]) => some.map(({ id }) => id)
 
 /**
- * `gained`: the last verdicts that become official. `lost`: the approvals and the requests that stop being official. A
- * rejection stays until it is dismissed: a change of the base branch and back must not lift that of a former writer. What an
- * open request supersedes stays superseded. No request becomes official: a stranger may have made it, to learn who may write.
+ * `gained`: the last verdicts that become official. `lost`: approvals and requests that stop being official. A
+ * rejection stays until it is dismissed: a change of the base and back must not lift that of a former writer.
+ * Superseded reviews stay so. Requests never become official: a stranger may have made one to learn who may write.
  */
 function recountOfficial(reviews: readonly ReviewFacts[], official: ReadonlySet<number>) {
   const requests = reviews.filter(({ kind }) => kind === 'request' || kind === 'team-request')

@@ -1,4 +1,4 @@
-/** A review as a client sends it, with the facts from git that become part of it. */
+/** Parses a review from a client, and adds facts from git. */
 import { type Static, Type } from 'typebox'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { idsStream } from '../../events/streams.ts'
@@ -44,12 +44,12 @@ export const CreateReviewOptions = (services: Services) =>
   )
 type Options = Static<ReturnType<typeof CreateReviewOptions>>
 
-/** Gives git a slot of the client's share. */
+/** Runs a question to git in a slot of the client. */
 type Ask = <T>(answer: (question: Question) => Promise<T>) => Promise<T>
 
 const unprocessable = (problem: string) => new Refused(refuse.unprocessable(problem))
 
-/** The review with the numbers that it takes. @throws Refused (unprocessable) with the field */
+/** Parses the review and takes its ids. @throws Refused (unprocessable) with the field */
 export async function reviewFromBody(
   services: Services,
   context: CommandContext,
@@ -84,7 +84,7 @@ export async function reviewFromBody(
   }
 }
 
-/** The commit that a review is of: the head, or an earlier commit of the branch. @throws Refused (unprocessable) */
+/** Returns the reviewed commit: the head, or an earlier commit of the branch. @throws Refused (unprocessable) */
 async function reviewedCommit(dir: string, { head }: PullDocument, wanted: string): Promise<string> {
   const commit = wanted.trim().toLowerCase()
   if (commit === '' || commit === head.sha) return head.sha
@@ -98,7 +98,7 @@ function notThere(error: unknown): false {
   throw error
 }
 
-/** The line that a comment names. @throws Refused (unprocessable) */
+/** Returns the line of a comment. @throws Refused (unprocessable) */
 function lineOf(
   { path, body, new_position, old_position }: NonNullable<Options['comments']>[number],
   i: number,
@@ -111,7 +111,7 @@ function lineOf(
   return old > 0 ? { path, side: 'old', line: old } : { path, side: 'new', line: new_position ?? 0 }
 }
 
-/** What the difference shows there. A comment is worth more than its surroundings: without them they are empty. */
+/** Returns the diff around the lines. A failure leaves them empty, so that the comments are not lost. */
 async function hunksOf(
   { log }: Services,
   commits: { from: string; to: string },

@@ -1,4 +1,4 @@
-/** Asks people for reviews, and takes that back: `POST` and `DELETE …/pulls/{index}/requested_reviewers`. */
+/** Requests reviews, and removes requests: `POST` and `DELETE …/pulls/{index}/requested_reviewers`. */
 import { Type } from 'typebox'
 import { atLeast } from '../../access/access.ts'
 import type { RepositoryAccess } from '../../access/repository-access.ts'
@@ -21,7 +21,7 @@ import { reviewerOptions, reviewersAsked, reviewersNamed, reviewRequests } from 
 
 const ReviewRequestOptions = Type.Object(reviewerOptions, { title: 'PullReviewRequestOptions' })
 
-/** Who chooses reviewers: writers, and who has opened the pull request. */
+/** Returns whether a user may choose reviewers: a writer, or the poster. */
 const mayChoose = ({ access }: RepositoryAccess, { poster }: PullDocument, { id }: AccountDocument) =>
   atLeast(access, 'write') || poster.id === id
 

@@ -1,4 +1,4 @@
-/** Decisions on requests for reviews. Pure. */
+/** Decides requests for reviews. Pure. */
 
 import { refuse } from '../../errors/refusal.ts'
 import type { TeamRef } from '../../events/catalog/organizations.ts'
@@ -9,22 +9,22 @@ import type { Decision } from '../execution/decider.ts'
 import type { PullState } from '../pull-requests/pull-request.decider.ts'
 import { MAX_REVIEWS, supersededBy } from './review.decider.ts'
 
-/** A user whose review is wanted. */
+/** A user who is asked for a review. */
 export interface UserRequest {
   reviewer: AccountRef
-  /** The id that the request takes. */
+  /** Id of the request. */
   reviewId: number
-  /** Whether a review of theirs would count for branch protections. */
+  /** Whether the user's review would be official. */
   official: boolean
 }
 
-/** A team whose review is wanted: of any of its members. */
+/** A team of which any member is asked for a review. */
 export interface TeamRequest {
   team: TeamRef
   reviewId: number
-  /** Whether the request would count for branch protections. */
+  /** Whether the request would be official. */
   official: boolean
-  /** The ids of its members. */
+  /** Ids of its members. */
   members: readonly number[]
 }
 
@@ -34,9 +34,9 @@ const requestTo = (reviews: readonly ReviewFacts[], { id }: TeamRef) =>
   reviews.find(({ kind, reviewer }) => kind === 'team-request' && reviewer.id === id)
 
 /**
- * Requests reviews of users and teams; no event for one who is asked already. A user who has reviewed may be asked again: an
- * earlier approval then does not count until the request is removed or answered with a comment. A rejection still counts:
- * otherwise everybody who may request reviews could lift it.
+ * Requests reviews of users and teams; no event for those who are asked already. A user who has reviewed may be asked
+ * again: an approval then does not count until the request is removed or answered with a comment. A rejection still
+ * counts: otherwise any user who may request reviews could lift it.
  */
 export function decideRequestReviews(
   state: PullState,
@@ -73,7 +73,7 @@ export function decideRequestReviews(
   return events
 }
 
-/** Removes requests; no event for one who was not asked. The review that the request superseded counts again. */
+/** Removes requests; no event without one. The superseded review counts again. */
 export function decideRemoveRequests(
   state: PullState,
   reviewers: readonly AccountRef[],

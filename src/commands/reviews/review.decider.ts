@@ -1,4 +1,4 @@
-/** Decisions on the reviews of a pull request: drafts, reviews, dismissals. Pure: the handlers bring facts and ids. */
+/** Decides drafts, reviews and dismissals of a pull request. Pure: handlers supply facts and ids. */
 
 import { type Refusal, refuse } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
@@ -8,43 +8,42 @@ import type { ReviewFacts } from '../../projections/models/reviews/review-facts.
 import type { Decision } from '../execution/decider.ts'
 import type { ActivePull, PullState } from '../pull-requests/pull-request.decider.ts'
 
-/** At most this many reviews, drafts and requests of one pull request. */
+/** Maximum number of reviews, drafts and requests of a pull request. */
 export const MAX_REVIEWS = 1000
-/** At most this many comments on lines in one review. */
+/** Maximum number of comments on lines in a review. */
 export const MAX_LINE_COMMENTS = 100
 
-/** A comment on a line with its id. */
 export type NewComment = LineComment & { commentId: number }
 
 export interface NewReview {
-  /** The id to take when the reviewer has no draft. */
+  /** The id of the review, unless the reviewer has a draft. */
   reviewId: number
   reviewer: AccountRef
   body: string
   commit: string
-  /** What the commit is compared with; undefined when that is not known. */
+  /** The merge base of the commit; undefined when it is unknown. */
   mergeBase?: string | undefined
   comments: readonly NewComment[]
 }
 
-/** What the handler finds out about a review that is submitted. */
+/** Facts about a submitted review. */
 export interface SubmitFacts {
-  /** Whether the reviewer's verdict counts for branch protections. */
+  /** Whether the verdict counts for branch protections. */
   official: boolean
   /** Whether the pull request has changed since the reviewed commit. */
   stale: boolean
-  /** Whether the branch protection dismisses approvals that are stale. */
+  /** Whether the branch protection dismisses stale approvals. */
   dismissStale: boolean
-  /** The comments of the reviewer's draft, with their texts. */
+  /** Comments of the reviewer's draft, with texts. */
   drafted: readonly NewComment[]
-  /** The ids of the teams that the reviewer is in. */
+  /** Ids of the reviewer's teams. */
   teams: readonly number[]
 }
 
 const gone = refuse.notFound('pull request not found')
 const unknown = refuse.notFound('review not found')
 
-/** The draft of a reviewer: each has at most one. */
+/** Returns the draft of a reviewer, who has at most one. */
 export function draftOf({ reviews }: ActivePull, reviewer: { id: number }): ReviewFacts | undefined {
   return reviews.find(({ kind, reviewer: { id } }) => kind === 'pending' && id === reviewer.id)
 }
@@ -56,13 +55,13 @@ const ofReviewer =
     review.reviewer.id === id
 const idOf = ({ id }: ReviewFacts) => id
 
-/** What is recorded of a reviewed commit. */
+/** Returns the recorded fields of a reviewed commit. */
 const reviewed = ({ commit, mergeBase }: NewReview) => ({
   commit,
   ...(mergeBase !== undefined && { mergeBase }),
 })
 
-/** Begins a draft, or changes the one that the reviewer has: the text is replaced, and comments are added. */
+/** Creates or changes the reviewer's draft: replaces the text, adds the comments. */
 export function decideDraft(state: PullState, review: NewReview): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   const draft = draftOf(state, review.reviewer)
@@ -84,10 +83,10 @@ export function decideDraft(state: PullState, review: NewReview): Decision<PullR
 }
 
 /**
- * Submits a review; the reviewer's draft becomes part of it. An approval or rejection takes the place of the reviewer's
- * earlier ones, and answers for the teams of the reviewer, too. Every review answers the requests for it; after a comment
- * the verdict that the request superseded counts again. A stale approval is dismissed at once where the protection dismisses
- * stale ones. Nobody approves or rejects their own pull request, or a closed one.
+ * Submits a review, with the reviewer's draft. An approval or rejection replaces the reviewer's earlier ones, and
+ * answers for
+ * their teams. Every review answers the requests for it; after a comment the superseded verdict counts again. A stale
+ * approval is dismissed at once where the protection says so. Posters cannot approve or reject their own pull request.
  */
 export function decideSubmit(
   state: PullState,
@@ -149,7 +148,7 @@ const dismissedAtOnce = ({ repoId, index, head }: ActivePull, reviewId: number):
   data: { repoId, index, head: head.sha, stale: [], current: [], dismissed: [reviewId] },
 })
 
-/** The ids of the reviews that a request superseded and that are still there. */
+/** Returns the ids of the reviews that a request superseded and that still exist. */
 export function supersededBy({ superseded = [] }: ReviewFacts, reviews: readonly ReviewFacts[]): number[] {
   return reviews.filter(({ id }) => superseded.includes(id)).map(idOf)
 }
@@ -184,7 +183,7 @@ function limitProblem(
   return refuse.unprocessable(`a pull request can have at most ${MAX_REVIEWS} reviews and requests`)
 }
 
-/** The review of a comment, if others see it. */
+/** Returns the submitted review of a comment. */
 function reviewWith(
   state: PullState,
   { reviewId, commentId }: { reviewId: number; commentId: number },
@@ -195,7 +194,7 @@ function reviewWith(
 
 const noComment = refuse.notFound('review comment not found')
 
-/** Answers a comment on a line, in its review and on its line. */
+/** Adds a reply to a comment, in its review and on its line. */
 export function decideReply(
   state: PullState,
   { reviewId, to, author, reply }: { reviewId: number; to: number; author: AccountRef; reply: NewComment },
@@ -209,7 +208,7 @@ export function decideReply(
   return [{ type: 'ReviewCommentAdded', data: { repoId, index, reviewId, author, ...reply, replyTo: to } }]
 }
 
-/** Says that what a comment is about is settled, in the eyes of the resolver; null: that it is not any more. */
+/** Resolves a conversation, or reopens it (null). */
 export function decideResolve(
   state: PullState,
   comment: { reviewId: number; commentId: number },
@@ -220,7 +219,7 @@ export function decideResolve(
   return [{ type: 'ReviewCommentResolved', data: { repoId, index, ...comment, resolver } }]
 }
 
-/** Deletes a review, or a draft, with its comments. Only its reviewer and site admins may. */
+/** Deletes a review or draft with its comments, for its reviewer and site admins. */
 export function decideDeleteReview(
   state: PullState,
   reviewId: number,
@@ -239,7 +238,7 @@ export function decideDeleteReview(
   return [{ type, data: { repoId, index, reviewId: id, reviewer, comments: [...comments] } }]
 }
 
-/** The review with that id; drafts exist only for their reviewer and for site admins. */
+/** Returns the review with that id. Drafts are visible only to their reviewer and site admins. */
 function reviewIn(
   state: PullState,
   reviewId: number,
@@ -251,7 +250,7 @@ function reviewIn(
   return isHidden ? undefined : review
 }
 
-/** The review, if its verdict can be dismissed now, and the dismissal taken back. */
+/** Returns the review, if its verdict can be dismissed or restored. */
 function dismissible(state: PullState, reviewId: number): (ReviewFacts & { of: ActivePull }) | Refusal {
   const review = reviewIn(state, reviewId, { id: 0, siteAdmin: false })
   if (review === undefined || state.status === 'none') return unknown
@@ -260,7 +259,7 @@ function dismissible(state: PullState, reviewId: number): (ReviewFacts & { of: A
   return { ...review, of: state }
 }
 
-/** Dismisses a review; with `priors` also all earlier ones of its reviewer. No event when they are dismissed already. */
+/** Dismisses a review, with `priors` all earlier ones of its reviewer, too. No event for dismissed ones. */
 export function decideDismiss(
   state: PullState,
   reviewId: number,
@@ -278,7 +277,7 @@ export function decideDismiss(
   return [{ type: 'ReviewDismissed', data: { repoId, index, reviewId, reviewer, dismissed, message } }]
 }
 
-/** Takes back a dismissal. A review that a later one has taken the place of stays without effect on merges. */
+/** Restores a dismissed review. One that a later review has replaced stays ineffective. */
 export function decideUndismiss(state: PullState, reviewId: number): Decision<PullRequestEvent> {
   const review = dismissible(state, reviewId)
   if ('refused' in review) return review

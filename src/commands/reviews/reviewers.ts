@@ -1,4 +1,4 @@
-/** The people and teams that a request asks for reviews: as it names them, and as is decided on. */
+/** Parses the users and teams that a request asks for reviews. */
 import { type Static, Type } from 'typebox'
 import { accessTo, atLeast, isPublicReaderOnly } from '../../access/access.ts'
 import { isOfficialReviewer } from '../../access/review-rules.ts'
@@ -12,10 +12,13 @@ import type { TeamRequest, UserRequest } from './review-request.decider.ts'
 import { type AskedTeam, requireReaders, teamRequests, teamReviewers } from './team-reviewers.ts'
 
 const MAX_REVIEWERS = 50
-/** An event names the members of a team, and an append all events of a request. */
+/**
+ * Maximum number of teams in a request: an event lists the members of a team, and an append has all events of the
+ * request.
+ */
 const MAX_TEAM_REVIEWERS = 20
 
-/** How a request names them. */
+/** Body fields of reviewers. */
 export const reviewerOptions = {
   reviewers: Type.Optional(
     Type.Array(Type.String(), {
@@ -38,7 +41,7 @@ export interface Reviewers {
   teams: AskedTeam[]
 }
 
-/** The named users and teams, each once. @throws Refused (not found) */
+/** Returns the named users and teams, each once. @throws Refused (not found) */
 export async function reviewersNamed(
   services: Services,
   repository: RepositoryDocument,
@@ -59,7 +62,7 @@ export async function reviewersNamed(
 
 const given = (names: readonly string[] | null | undefined) => (names ?? []).filter((name) => name !== '')
 
-/** The requested reviewers, who must be able to read the repository. @throws Refused (not found, unprocessable) */
+/** Returns the requested reviewers, who must have read access. @throws Refused (not found, unprocessable) */
 export async function reviewersAsked(
   services: Services,
   repository: RepositoryDocument,
@@ -75,7 +78,10 @@ export async function reviewersAsked(
   return asked
 }
 
-/** What is decided on. `ids`: one for each of them. @throws Refused (unprocessable) when the teams have too many members */
+/**
+ * Returns the requests to decide. `ids`: one for each. @throws Refused (unprocessable) when the teams have too many
+ * members
+ */
 export async function reviewRequests(
   services: Services,
   repository: RepositoryDocument,
@@ -84,7 +90,7 @@ export async function reviewRequests(
   { people, teams }: Reviewers,
   ids: readonly number[],
 ): Promise<{ wanted: UserRequest[]; asked: TeamRequest[] }> {
-  // Whose review is official would tell a stranger who may write. What a stranger asks for decides about no merge.
+  // An official request would tell a stranger who may write, so a stranger's requests are never official.
   const mayBeOfficial = !isPublicReaderOnly(repository, requester)
   const wanted = people.map((reviewer, i) => ({
     reviewer: { id: reviewer.id, login: reviewer.login },
@@ -95,7 +101,9 @@ export async function reviewRequests(
   return { wanted, asked }
 }
 
-/** Refuses teams whose members do not fit into the append that opens a pull request. @throws Refused (unprocessable) */
+/**
+ * Refuses teams whose members do not fit into the append that opens the pull request. @throws Refused (unprocessable)
+ */
 export function requireTeamsFit(asked: readonly TeamRequest[]): void {
   requireListFits('team_reviewers', asked)
 }

@@ -1,4 +1,4 @@
-/** Reviews pull requests: drafts and submits reviews, deletes them, dismisses verdicts. */
+/** Drafts, submits and deletes reviews of pull requests, and dismisses verdicts. */
 import { type Static, Type } from 'typebox'
 import { isOfficialReviewer } from '../../access/review-rules.ts'
 import { teamIdsOf } from '../../access/team-membership.ts'
@@ -37,7 +37,7 @@ import {
 } from './review.decider.ts'
 import { CreateReviewOptions, reviewFromBody } from './review-body.ts'
 
-/** A dismissal is one line of the timeline. */
+/** Maximum length of a dismissal, in characters: it is one line of the timeline. */
 const MAX_MESSAGE = 4096
 
 const SubmitReviewOptions = (services: Services) =>
@@ -61,7 +61,7 @@ const VERDICT_OF: ReadonlyMap<string, Verdict | 'pending'> = new Map([
   ['PENDING', 'pending'],
 ])
 
-/** What the event of a request means. Verdicts but an approval need a text. @throws Refused (unprocessable) */
+/** Returns the verdict of a request's event. Rejections and drafts need a text. @throws Refused (unprocessable) */
 function verdictOf(event: string, body: string): Verdict | 'pending' {
   const verdict = event === '' ? 'pending' : VERDICT_OF.get(event)
   if (verdict === undefined) {
@@ -73,13 +73,13 @@ function verdictOf(event: string, body: string): Verdict | 'pending' {
   return verdict
 }
 
-/** A review as a client sends it. */
+/** A review from a client. */
 interface SentReview extends NewReview {
-  /** Whether the client names the commit. Otherwise a draft keeps the commit on which it was begun. */
+  /** Whether the client names the commit. Otherwise a draft keeps its commit. */
   namesCommit: boolean
 }
 
-/** The review with the commit that it is of, and what that commit is compared with. */
+/** Returns the review with its commit and merge base. */
 async function withChange(services: Services, state: ActivePull, sent: SentReview): Promise<NewReview> {
   const draft = sent.namesCommit ? undefined : draftOf(state, sent.reviewer)
   const commit = draft?.commit ?? sent.commit
@@ -87,7 +87,7 @@ async function withChange(services: Services, state: ActivePull, sent: SentRevie
   return { ...sent, commit, mergeBase }
 }
 
-/** The comments of a draft with their texts, which only the log has. */
+/** Returns the comments of a draft with their texts, from the log. */
 async function draftedComments(
   { events }: Services,
   { repoId, index }: ActivePull,
@@ -126,7 +126,7 @@ export const reviewRoutes: Routes = (services) => {
     }
   }
 
-  /** Drafts or submits a review; resolves to its id. `onDraft`: only as the draft with that id. */
+  /** Drafts or submits a review. Resolves to its id. `onDraft`: refuses unless the draft has this id. */
   async function review(
     context: CommandContext,
     pull: PullDocument,
@@ -147,7 +147,7 @@ export const reviewRoutes: Routes = (services) => {
       if (verdict === 'pending') return decideDraft(now, written)
       return decideSubmit(now, verdict, written, await submitFacts(now, repository, written))
     })
-    // A retried request is not decided again; its first attempt may have submitted a draft.
+    // A retried request is not decided again: its first attempt may have submitted the draft.
     const own = state.status === 'none' ? [] : state.reviews
     if (own.some((one) => one.id === id)) return id
     return own.findLast(({ reviewer }) => reviewer.id === sent.reviewer.id)?.id ?? id

@@ -1,4 +1,4 @@
-/** The teams that a request for a review names. */
+/** Parses the teams that a request asks for reviews. */
 
 import { isPublicReaderOnly } from '../../access/access.ts'
 import { isOfficialTeam } from '../../access/review-rules.ts'
@@ -13,9 +13,9 @@ import type { TeamRequest } from './review-request.decider.ts'
 
 const FIELD = 'team_reviewers'
 
-/** A team with what a request for its review depends on. */
+/** A team, with what a request for its review depends on. */
 export interface AskedTeam extends TeamRef {
-  /** What its members may do because of it. */
+  /** The permission of its members. */
   permission: 'read' | 'write' | 'admin'
   hasRepository: boolean
 }
@@ -29,7 +29,7 @@ export function askedTeam(team: Team, { ownerId, teams }: RepositoryDocument): A
 
 const unknownTeam = () => new Refused(refuse.notFound('team not found'))
 
-/** The teams with these names, each once; strangers know none. @throws Refused (not found, unprocessable) */
+/** Returns the teams with these names, each once; strangers see none. @throws Refused (not found, unprocessable) */
 export async function teamReviewers(
   services: Services,
   repository: RepositoryDocument,
@@ -43,7 +43,7 @@ export async function teamReviewers(
   return teams.map((team) => askedTeam(team, repository))
 }
 
-/** Refuses a team that may not read a private repository, as Gitea does. @throws Refused (unprocessable) */
+/** Refuses a team without access to a private repository, as in Gitea. @throws Refused (unprocessable) */
 export function requireReaders(
   { private: isPrivate }: RepositoryDocument,
   teams: readonly AskedTeam[],
@@ -53,7 +53,7 @@ export function requireReaders(
   throw new Refused(refuse.unprocessable(`${FIELD}: ${stranger.name} may not read the repository`))
 }
 
-/** What is decided on: each team with its members of now, and the id that its request takes. */
+/** Returns the requests to decide: each team with its present members and an id. */
 export async function teamRequests(
   { views }: Services,
   repository: RepositoryDocument,

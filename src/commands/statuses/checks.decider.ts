@@ -5,7 +5,7 @@ import type { CheckEvent, CommitState } from '../../events/catalog/statuses.ts'
 import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 
-/** Contexts of one commit. CI servers use dozens at most. */
+/** Maximum number of contexts of a commit. CI servers use dozens. */
 export const MAX_CONTEXTS = 1000
 
 export interface ChecksState {
@@ -24,7 +24,7 @@ export const checksDecider: Decider<ChecksState, CheckEvent> = deciderOf({
   },
 })
 
-/** Each post is an event, even when the state is the same: it is later, and its description may differ. */
+/** Records each post, even of the same state: the time and the description may differ. */
 export function decidePost(state: ChecksState, status: CheckEvent['data']): Decision<CheckEvent> {
   if (!state.posted.has(status.context) && state.posted.size >= MAX_CONTEXTS) {
     return refuse.unprocessable(`context: a commit can have statuses of at most ${MAX_CONTEXTS} contexts`)

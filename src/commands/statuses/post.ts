@@ -13,7 +13,7 @@ import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { type ChecksState, checksDecider, decidePost } from './checks.decider.ts'
 
-/** Gitea's name for a status without a context. */
+/** Gitea's default context. */
 const DEFAULT_CONTEXT = 'default'
 
 const CreateStatusOption = Type.Object(
@@ -33,7 +33,7 @@ function stateOf(text: string): CommitState {
   throw new Refused(refuse.unprocessable(`state: ${given} is not one of ${COMMIT_STATES.join(', ')}`))
 }
 
-/** Web pages show it as a link, so it must not be a URL that runs a script. It may be relative to the page. */
+/** Returns an http or https URL, or a relative one: web pages link to it, so it must not run a script. */
 function targetUrlOf(text: string): string {
   const ofPage = 'https://page.invalid/'
   const protocol = URL.canParse(text, ofPage) ? new URL(text, ofPage).protocol : undefined
@@ -58,7 +58,7 @@ export const postStatusRoutes: Routes = (services) => async (app) => {
       const { target_url: targetUrl = '', description = '', context: name = '' } = request.body
       const context = commandContext(request)
       const sha = await commitOf(services, repository, request.params.sha)
-      // A branch or tag may name another commit when the request is retried.
+      // A branch or tag may have moved when the request is retried.
       if (context.retry !== undefined && sha !== request.params.sha.toLowerCase()) {
         throw new Refused(refuse.unprocessable('sha: with an Idempotency-Key it must be a whole commit id'))
       }
@@ -72,8 +72,9 @@ export const postStatusRoutes: Routes = (services) => async (app) => {
         creator: { id: requester.id, login: requester.login },
       }
       const id = await takeNumber(services, context, idsStream('status'))
-      // Dozens of jobs begin on a commit at the same time. In turn on this node, they do not conflict. What other nodes
-      // write in between is only a reason to refuse when the commit gets too many contexts.
+      // Dozens of jobs start on a commit at once; this lock prevents conflicts on one node. Posts of other nodes are
+      // only a reason
+      // to refuse when the commit has too many contexts.
       const stream = checksStream(repository.id, sha)
       const decide = (state: ChecksState) => decidePost(state, { id, ...status })
       await services.writeState.mutex(stream, () =>

@@ -38,7 +38,7 @@ const TagProtectionOption = Type.Object(
 
 const MAX_PATTERN_LENGTH = 255
 
-/** The pattern in a request. @throws Refused (invalid, unprocessable) */
+/** Returns the pattern in a request. @throws Refused (invalid, unprocessable) */
 function patternOf(text: string): string {
   const pattern = text.trim()
   if (pattern === '') throw new Refused(refuse.invalid('name_pattern: must not be empty'))
@@ -50,7 +50,9 @@ function patternOf(text: string): string {
   return pattern
 }
 
-/** The ids of the users and teams that a request names; undefined: it does not say. @throws Refused (unprocessable) */
+/**
+ * Returns the ids of the named users and teams; undefined when the request omits them. @throws Refused (unprocessable)
+ */
 async function namedIn(
   services: Services,
   repository: RepositoryDocument,

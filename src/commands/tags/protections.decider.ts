@@ -1,4 +1,4 @@
-/** Decisions of the repository aggregate on its tag protections. Pure. */
+/** Decides changes of a repository's tag protections. Pure. */
 import { isDeepStrictEqual } from 'node:util'
 import { isPattern } from '../../access/glob.ts'
 import { isRegex, MAX_REGEX_SIZE, regexSize } from '../../access/tag-regex.ts'
@@ -8,15 +8,15 @@ import type { TagProtection } from '../../events/catalog/tags.ts'
 import type { Decision } from '../execution/decider.ts'
 import type { RepositoryState } from '../repositories/repository.decider.ts'
 
-/** Each tag of a push is matched with all of them. */
+/** Maximum number of tag protections: each tag of a push is matched with all. */
 const MAX_PROTECTIONS = 100
-/** Characters of all patterns. */
+/** Maximum length of all patterns, in characters. */
 const MAX_PATTERNS_LENGTH = 1000
 
 const gone = refuse.notFound('repository not found')
 const unknown = refuse.notFound('tag protection not found')
 
-/** Adds a protection. There is one for each pattern. */
+/** Adds a protection, one for each pattern. */
 export function decideAddTagProtection(
   state: RepositoryState,
   given: Pick<TagProtection, 'id' | 'pattern' | 'users' | 'teams'>,
@@ -33,7 +33,7 @@ export function decideAddTagProtection(
   return set(state.id, state.tagProtections, { ...given, createdAt: at, updatedAt: at })
 }
 
-/** Changes the fields that are given; no event when nothing changes. */
+/** Changes the given fields; no event without a change. */
 export function decideEditTagProtection(
   state: RepositoryState,
   id: number,
@@ -45,7 +45,7 @@ export function decideEditTagProtection(
   if (before === undefined) return unknown
   const { teams: teamsBefore, ...rest } = before
   const { teams = teamsBefore, ...changed } = given
-  // Without teams the field is absent.
+  // The field is absent without teams.
   const after = { ...rest, ...changed, ...(teams !== undefined && teams.length > 0 && { teams }) }
   if (isDeepStrictEqual(after, before)) return []
   return set(state.id, state.tagProtections, { ...after, updatedAt: at })

@@ -1,4 +1,4 @@
-/** Makes and deletes tags: `/repos/{owner}/{repo}/tags`. */
+/** Creates and deletes tags: `/repos/{owner}/{repo}/tags`. */
 import { Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { servedCommitOf } from '../../api/contents/reached-objects.ts'

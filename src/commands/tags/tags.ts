@@ -1,4 +1,4 @@
-/** Makes and deletes tags: git moves the ref, and the log has it. */
+/** Creates and deletes tags, in git and in the log. */
 import type { FastifyRequest } from 'fastify'
 import { mayControlTag } from '../../access/tag-protection-rules.ts'
 import { memberOf } from '../../access/team-membership.ts'
@@ -16,30 +16,30 @@ import { changeRef } from '../git/change-refs.ts'
 import { reauthorizeWriter } from '../git/reauthorize-writer.ts'
 import { signatureOf } from '../users/accounts/signature.ts'
 
-/** The files of a tag object and of its ref take about so much on disk, besides the message. */
+/** Estimated size of a tag object and its ref without the message, in bytes. */
 const TAG_BYTES = 8 * 1024
 
-/** Who makes or deletes a tag, and where. The caller has checked that they may write. */
+/** The repository and the requester of a change; the caller has checked write access. */
 export interface Tagging {
   repository: RepositoryDocument
   requester: AccountDocument
   request: FastifyRequest
 }
 
-/** Who makes a tag: also what is searched for in their name. */
+/** A new tag, with the client that is charged for lookups. */
 export interface NewTagging extends Omit<Tagging, 'request'> {
   asking: Asking
 }
 
 const refOf = (name: string) => `refs/tags/${name}`
 
-/** @throws Refused (unprocessable) for a name that no new tag can have */
+/** @throws Refused (unprocessable) for an invalid name */
 export function requireTagName(name: string): void {
   const problem = newRefProblem(refOf(name))
   if (problem !== undefined) throw new Refused(refuse.unprocessable(`tag_name: ${problem}`))
 }
 
-/** Tag protections: `mayControlTag`. @throws Refused (unprocessable) */
+/** Checks tag protections (`mayControlTag`). @throws Refused (unprocessable) */
 async function requireTagRight(
   { views }: Pick<Services, 'views'>,
   { repository, requester }: Pick<Tagging, 'repository' | 'requester'>,
@@ -50,7 +50,7 @@ async function requireTagRight(
   throw new Refused(refuse.unprocessable(`tag_name: ${name} is protected, and you may not make or delete it`))
 }
 
-/** The same, and whether they may write, when the turn of the refs has come. */
+/** Checks tag protections and write access again under the ref lock. */
 async function requireTagRightNow(
   services: Services,
   { repository, request }: Pick<Tagging, 'repository' | 'request'>,
@@ -60,10 +60,8 @@ async function requireTagRightNow(
 }
 
 /**
- * Makes a tag of a commit: with an object of its own when there is a message. Resolves to what its ref points at.
- *
- * @throws Refused: unprocessable for a bad name or a protected tag, conflict when there is such a tag (or one whose
- * path it would be in)
+ * Creates a tag of a commit, with a tag object when there is a message. Resolves to the target of its ref.
+ * @throws Refused: unprocessable for an invalid name or a protected tag, conflict with an existing tag or its path
  */
 export async function createTag(
   services: Services,
@@ -80,7 +78,7 @@ export async function createTag(
   const room = await reserveSpace(services, { owner, repoId, bytes: TAG_BYTES + 4 * message.length })
   let written = false
   try {
-    // The time of a retried request is another one, and so would be its object. It is not needed: the tag is there.
+    // A retried request would make an object with another time. The existing tag is enough.
     const known = context.retry === undefined ? null : await resolveRef(dir, refOf(name))
     const tagger = signatureOf(services, requester, context.at)
     const to =
@@ -98,7 +96,7 @@ export async function createTag(
       )
     }
     written = true
-    // Another attempt of the same request may have made it, with an object of another time.
+    // Another attempt of the request may have created it, with another time.
     return context.retry === undefined ? to : ((await resolveRef(dir, refOf(name))) ?? to)
   } finally {
     room.end(written ? 'written' : 'dropped')
@@ -106,8 +104,7 @@ export async function createTag(
 }
 
 /**
- * Deletes a tag as it is now. @throws Refused: not found when there is none, unprocessable when it is protected, conflict
- * when it was moved meanwhile
+ * Deletes a tag. @throws Refused: not found, unprocessable for a protected tag, conflict when it has moved meanwhile
  */
 export async function deleteTag(
   services: Services,

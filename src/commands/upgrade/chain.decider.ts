@@ -1,4 +1,4 @@
-/** The aggregate of the chain's upgrades, with the rules of the chain's upgrade module. Pure. */
+/** The aggregate of a chain's upgrades, by the rules of the upgrade module. Pure. */
 
 import { refuse } from '../../errors/refusal.ts'
 import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/catalog/upgrade.ts'
@@ -9,11 +9,11 @@ import { snapshots } from '../execution/snapshots.ts'
 
 export interface ChainState {
   plan: UpgradePlan | null
-  /** The height at which a plan was applied, by the name of the plan. */
+  /** Heights of applied plans, by name. */
   applied: ReadonlyMap<string, string>
   moduleVersions: readonly ModuleVersion[]
   authority: string
-  /** Consensus states as base64, by the last height of the chain. */
+  /** Consensus states in base64, by the chain's last height. */
   consensusStates: ReadonlyMap<string, string>
 }
 
@@ -43,11 +43,11 @@ export const chainDecider: Decider<ChainState, UpgradeEvent> = deciderOf({
   },
 })
 
-/** Half of a character (a lone surrogate): JSON can hold it, but UTF-8 and so a protobuf message cannot. */
+/** Whether a text has a lone surrogate, which JSON can hold but UTF-8, and so protobuf, cannot. */
 const isBroken = (text: string) => /\p{Surrogate}/u.test(text)
 const brokenText = (field: string) => refuse.unprocessable(`${field}: holds half of a character`)
 
-/** Schedules a plan. It replaces a plan that is scheduled already. */
+/** Schedules a plan. It replaces a scheduled one. */
 export function decideSchedulePlan(state: ChainState, plan: UpgradePlan): Decision<UpgradeEvent> {
   if (plan.name === '') return refuse.unprocessable('name: must not be empty')
   if (isBroken(plan.name)) return brokenText('name')
@@ -69,7 +69,7 @@ export function decideCancelPlan({ plan }: ChainState): Decision<UpgradeEvent> {
   return [{ type: 'PlanCanceled', data: { name: plan.name } }]
 }
 
-/** Records that the scheduled plan was applied, at `height` or at the height of the plan, and clears it. */
+/** Applies the scheduled plan, at `height` or at the plan's height, and clears it. */
 export function decideApplyPlan({ plan }: ChainState, height = plan?.height): Decision<UpgradeEvent> {
   if (plan === null || height === undefined) return refuse.notFound('no upgrade plan is scheduled')
   if (isBelow(height, plan.height)) {
@@ -78,10 +78,10 @@ export function decideApplyPlan({ plan }: ChainState, height = plan?.height): De
   return [{ type: 'PlanApplied', data: { name: plan.name, height } }]
 }
 
-/** All names must fit into one event and one answer: EventStoreDB and gRPC refuse more than 1 MiB. */
+/** Maximum size of all names, in bytes: EventStoreDB and gRPC limit an event and an answer to 1 MiB. */
 const MAX_NAMES_BYTES = 400_000
 
-/** Sets the list of modules with their versions. It replaces the previous list. */
+/** Replaces the list of module versions. */
 export function decideSetModuleVersions(
   state: ChainState,
   moduleVersions: readonly ModuleVersion[],
@@ -109,14 +109,14 @@ function isSameList(before: readonly ModuleVersion[], after: readonly ModuleVers
   return before.length === after.length && after.every(same)
 }
 
-/** Sets the account that may conduct upgrades. */
+/** Sets the account that may perform upgrades. */
 export function decideChangeAuthority(state: ChainState, address: string): Decision<UpgradeEvent> {
   if (address === '') return refuse.unprocessable('address: must not be empty')
   if (isBroken(address)) return brokenText('address')
   return state.authority === address ? [] : [{ type: 'AuthorityChanged', data: { address } }]
 }
 
-/** Stores the consensus state with which the next chain begins. `consensusState` is base64. */
+/** Stores the consensus state, in base64, with which the next chain starts. */
 export function decideStoreConsensusState(
   state: ChainState,
   lastHeight: string,

@@ -1,4 +1,4 @@
-/** Site admins enter the data of the chain's upgrades: `/admin/upgrade/…`. The Query service answers from it. */
+/** Changes the data of a chain's upgrades, for site admins: `/admin/upgrade/…`. The Query service answers from it. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { Nullable } from '../../api/nullable.ts'
@@ -23,7 +23,7 @@ import {
   decideStoreConsensusState,
 } from './chain.decider.ts'
 
-/** A number of 64 bits. Numbers above 2^53 must be strings, since JSON numbers are not exact there. */
+/** A 64-bit number. Numbers above 2^53 must be strings, since JSON rounds them. */
 const Number64 = Type.Union([Type.String(), Type.Integer()])
 
 const PlanOption = Type.Object(
@@ -47,7 +47,7 @@ const ModuleVersionsOption = Type.Object(
   },
   { title: 'ModuleVersionsOption' },
 )
-/** Each module is an object with two fields. The server's own admins may send more than others. */
+/** Maximum number of JSON values in a body: each module is an object with two fields. */
 const MODULE_VALUES = 3 * MAX_MODULES + 100
 
 const AuthorityOption = Type.Object(
@@ -55,7 +55,7 @@ const AuthorityOption = Type.Object(
   { title: 'AuthorityOption' },
 )
 
-/** Complete groups only, so that a text that was cut off is refused. Padding is optional. */
+/** Matches complete groups, so that a truncated text is refused. Padding is optional. */
 const BASE64 = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$'
 
 const ConsensusStateOption = Type.Object(
@@ -65,7 +65,7 @@ const ConsensusStateOption = Type.Object(
   { title: 'ConsensusStateOption' },
 )
 
-/** The number in decimal digits. @throws Refused (invalid) for other texts, and for a number that JSON has rounded */
+/** Returns the number in decimal digits. @throws Refused (invalid) for other texts, and for a rounded number */
 function number64(field: string, given: string | number, parse: typeof parseInt64, kind: string): string {
   const isExact = typeof given === 'string' || Number.isSafeInteger(given)
   const number = isExact ? parse(`${given}`) : undefined
@@ -76,7 +76,7 @@ function number64(field: string, given: string | number, parse: typeof parseInt6
 const heightOf = (field: string, given: string | number) => number64(field, given, parseInt64, 'int64')
 
 export const upgradeRoutes: Routes = (services) => {
-  /** Carries out a command. Resolves to the chain after it, once queries see the change. */
+  /** Applies a command. Resolves to the chain after it, once queries see the change. */
   async function change(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -171,7 +171,7 @@ export const upgradeRoutes: Routes = (services) => {
       async (request, reply) => {
         const lastHeight = heightOf('last_height', request.params.last_height)
         const { upgraded_consensus_state } = request.body
-        // Decode and encode again: the same bytes get the same spelling.
+        // Normalizes the encoding.
         const state = Buffer.from(upgraded_consensus_state, 'base64').toString('base64')
         await change(request, reply, 'store consensus state', (chain) =>
           decideStoreConsensusState(chain, lastHeight, state),

@@ -1,4 +1,4 @@
-/** Changes a user: settings, the password, or both. Routes and the command line use it. */
+/** Changes a user's settings or password, for routes and the command line. */
 import { randomUUID } from 'node:crypto'
 import { hashPassword } from '../../auth/passwords/passwords.ts'
 import { forgetPassword, keepPassword } from '../../auth/secrets.ts'
@@ -28,13 +28,13 @@ export interface UserChange {
 }
 
 /**
- * Changes a user. The order is claim of a new address, hash of a new password, events, and then what they replace is
- * given up. The events decide: a hash counts only once its event is in the log, so a crash leaves the old password. One
- * change of a user at a time, on all nodes: none takes back an address that another one has just given up.
+ * Changes a user, under a lock on all nodes. The order is: claim of a new address, hash of a new password, events,
+ * release of
+ * the old ones. A hash counts only with its event, so a crash leaves the old password.
  *
- * @param otherAdmin whether another site admin can sign in; it is asked when the change may end the rights of one
- * @throws Refused (not found) when there is no such user, (unprocessable) for bad or taken values and for the last
- *   site admin; nothing is changed then
+ * @param otherAdmin returns whether another site admin can sign in; called when the change may end that of this one
+ * @throws Refused: not found, or unprocessable for invalid or taken values and for the last site admin; nothing is
+ * changed then
  */
 export async function changeUser(
   services: WriteServices & Pick<Services, 'secrets' | 'accountChanges' | 'turns'>,
@@ -83,19 +83,18 @@ async function changeNow(
     const after = await users.change(services, context, id, 'edit user', (state) =>
       decideEditUser(state, changes, facts),
     )
-    // What ends a sign-in now must not come back with the account.
+    // Old sessions must not work again when the account is reactivated.
     if (password !== undefined || changes.active === false || changes.prohibitLogin === true) {
       await endSessions(secrets, id)
     }
     services.accountChanges.note(id, context.written)
     if (after.status !== 'existing') return
-    // The hash before the present one is kept: a backup whose copy of the log is a moment older than its copy of the
-    // secrets still needs it.
+    // Keeps the previous hash: a backup whose log is a moment older than its secrets needs it.
     for (const passwordId of password === undefined ? [] : after.passwordIds.slice(0, -2)) {
       await forgetPassword(secrets, id, passwordId)
     }
   } catch (error) {
-    // After a refusal there is no event. After any other failure the event may exist.
+    // After a refusal there is no event. After another failure the event may exist.
     if (error instanceof Refused) {
       if (password !== undefined) await forgetPassword(secrets, id, password.id)
       if (isMoving) await releaseClaim(services, context, newKey, stream)
@@ -105,14 +104,12 @@ async function changeNow(
   if (isMoving) await releaseClaim(services, context, claimKeys.email(before.settings.email), stream)
 }
 
-/**
- * Changes to site admins take turns on all nodes: two who end each other's rights at the same time would both succeed.
- */
+/** Serializes changes to site admins on all nodes: otherwise two could remove each other. */
 export function withSiteAdminLock<T>({ turns }: Pick<Services, 'turns'>, work: () => Promise<T>): Promise<T> {
   return turns('site admins', work)
 }
 
-/** The turn of what a user has claimed. Whoever needs the turn of the site admins, too, takes that one first. */
+/** Runs `work` under the lock of a user's claims. Take the lock of site admins first, if both are needed. */
 export function withUserLock<T>(
   { turns }: Pick<Services, 'turns'>,
   id: number,
@@ -122,8 +119,7 @@ export function withUserLock<T>(
 }
 
 /**
- * Another site admin may have ended the rights of the requester while the request waited for its turn. The log decides: a
- * document may be older. @throws Refused (forbidden)
+ * Checks in the log that the requester is still a site admin, after a wait for the lock. @throws Refused (forbidden)
  */
 export async function requireStillAdmin(services: WriteServices, { id }: AccountDocument): Promise<void> {
   const state = await users.load(services, id)
@@ -131,7 +127,7 @@ export async function requireStillAdmin(services: WriteServices, { id }: Account
   throw new Refused(refuse.forbidden('you are no site admin any more'))
 }
 
-/** Whether a site admin other than this user can sign in. The log decides; the read model only names candidates. */
+/** Returns whether another site admin can sign in, by the log; the read model only gives candidates. */
 export async function hasOtherAdmin(services: Services, userId: number): Promise<boolean> {
   const candidates = await services.views.accounts.find({ siteAdmin: true })
   for (const { id } of candidates) {

@@ -1,4 +1,4 @@
-/** Creates a user: `POST /admin/users`. The first start creates the site admin in the same way. */
+/** Creates a user: `POST /admin/users`, and the site admin of the first start. */
 import { type Static, Type } from 'typebox'
 import { UserWire, userWire } from '../../api/users/users.ts'
 import { hashPassword, MAX_PASSWORD, MIN_PASSWORD } from '../../auth/passwords/passwords.ts'
@@ -36,7 +36,7 @@ const CreateUserOption = Type.Object(
   { title: 'CreateUserOption' },
 )
 
-/** Refuses unsupported fields by name instead of ignoring them. @throws Refused (unprocessable) */
+/** Rejects unsupported fields instead of ignoring them. @throws Refused (unprocessable) */
 function requireSupported({
   username,
   restricted,
@@ -55,7 +55,7 @@ function requireSupported({
   if (errors.length > 0) throw new Refused(refuse.unprocessable(errors.join('; '), errors))
 }
 
-/** The stores that creating a user needs. The first start has no other services yet. */
+/** The stores needed. The first start has no other services yet. */
 type Stores = WriteServices & Pick<Services, 'secrets'>
 
 type NewUser = UserDetails & {
@@ -65,12 +65,12 @@ type NewUser = UserDetails & {
 }
 
 /**
- * Creates a user who signs in with the password. Resolves to the user's id.
+ * Creates a user with a password. Resolves to the user's id.
  *
- * The order is number, claims of login and e-mail address, secret, event: after a crash no half of a user is visible.
- * A retry with the same Idempotency-Key continues where the first attempt stopped.
- *
- * @throws Refused (unprocessable) for a bad or taken login or address, or a password that is too short
+ * The order is number, claims of login and address, secret, event: a crash leaves no visible part of a user. A retry
+ * with the
+ * same Idempotency-Key continues where the first attempt stopped.
+ * @throws Refused (unprocessable) for an invalid or taken login or address, or a short password
  */
 export async function createUser(
   services: Stores,
@@ -83,7 +83,7 @@ export async function createUser(
   if (problem !== undefined) throw new Refused(problem)
   const id = await takeNumber(services, context, idsStream('account'))
   const stream = userStream(id)
-  // A retried request finds its user and must change neither the names nor the password.
+  // A retried request finds its user, and must not change names or password.
   const { revision } = await load(services, stream, userDecider)
   if (revision === null) {
     const { login, email } = details
@@ -102,7 +102,7 @@ export async function createUser(
   return id
 }
 
-/** What is wrong with a new password. */
+/** Returns a refusal of an invalid new password. */
 export function passwordProblem(password: string) {
   if (password.length >= MIN_PASSWORD && password.length <= MAX_PASSWORD) return undefined
   return refuse.unprocessable(`password: must have ${MIN_PASSWORD} to ${MAX_PASSWORD} characters`)

@@ -1,4 +1,4 @@
-/** Deletes a user: `DELETE /admin/users/{username}`. What the user did stays, as done by a ghost. */
+/** Deletes a user: `DELETE /admin/users/{username}`. The user's history stays, under a ghost. */
 import { Type } from 'typebox'
 import { awaitPermissions } from '../../access/await-permissions.ts'
 import { UsernameParams, userNamed } from '../../api/users/users.ts'
@@ -22,10 +22,10 @@ import { hasOtherAdmin, requireStillAdmin, withSiteAdminLock, withUserLock } fro
 import { decideDeleteUser } from './user.decider.ts'
 
 /**
- * Deletes a user who owns no repository and is in no organization. The order is decision, places among collaborators, the
- * decision again while no repository can become the user's, event, address, secrets. After a crash before the event, the
- * same request finishes the work; after the event nobody signs in, and the address counts as given up. The login stays
- * taken, because events name accounts by it.
+ * Deletes a user without repositories and organizations. The order is: decision, removal from collaborators, decision
+ * again while the user cannot receive a repository, event, address, secrets. After a crash before the event, the same
+ * request finishes the work; after the event the user cannot sign in, and the address is free. The login stays claimed,
+ * because events name accounts by it.
  */
 async function deleteUser(services: Services, context: CommandContext, id: number): Promise<void> {
   const { secrets, views } = services

@@ -1,4 +1,4 @@
-/** Changes users: `PATCH /admin/users/{username}` for site admins, `PATCH /user/settings` for oneself. */
+/** Changes users: `PATCH /admin/users/{username}` for site admins, `PATCH /user/settings` for the requester. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import {
@@ -16,7 +16,7 @@ import type { UserSettings } from '../../events/catalog/users.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
 import { changeUser, hasOtherAdmin, requireStillAdmin, type UserChange } from './change.ts'
 
-/** Fields of a profile, which users change themselves too. */
+/** Profile fields, which users may change themselves. */
 const ProfileOption = Type.Object(
   {
     full_name: Type.Optional(Type.String({ maxLength: 100 })),
@@ -28,8 +28,8 @@ const ProfileOption = Type.Object(
 )
 
 /**
- * `allow_git_hook` and `allow_import_local` do nothing: they are rights to what a Gitea has switched off by default, and a
- * Mergelog has not. Terraform's provider always sends both as true.
+ * `allow_git_hook` and `allow_import_local` are ignored: their features are off by default in Gitea and missing here.
+ * Terraform's provider always sends both as true.
  */
 const EditUserOption = Type.Object(
   {
@@ -64,7 +64,7 @@ const UserSettingsOptions = Type.Object(
   { title: 'UserSettingsOptions' },
 )
 
-/** What Gitea has and Mergelog has not, with the value that changes nothing. */
+/** Unsupported fields, with the value that changes nothing. */
 const UNSUPPORTED: Record<string, unknown> = {
   login_name: '',
   source_id: 0,
@@ -78,7 +78,7 @@ const UNSUPPORTED: Record<string, unknown> = {
   hide_activity: false,
 }
 
-/** Refuses it instead of ignoring it: the caller would rely on something that does not exist here. */
+/** Rejects unsupported fields, since the client would rely on them. */
 function requireSupported(body: object): void {
   const errors = Object.entries(body).flatMap(([field, value]) => {
     if (!Object.hasOwn(UNSUPPORTED, field) || value == null || value === '') return []
@@ -87,7 +87,7 @@ function requireSupported(body: object): void {
   if (errors.length > 0) throw new Refused(refuse.unprocessable(errors.join('; '), errors))
 }
 
-/** The settings that are given; null is like a missing field. */
+/** Returns the given settings; null counts as absent. */
 function given(
   settings: { [K in keyof UserSettings]?: UserSettings[K] | null | undefined },
 ): Partial<UserSettings> {
@@ -109,7 +109,7 @@ const profileOf = ({
 export const editUserRoutes: Routes = (services) => {
   async function change(request: FastifyRequest, reply: FastifyReply, id: number, wanted: UserChange) {
     const context = requestContext(request)
-    // Only site admins end the rights of one, and only then it is asked: in their turn.
+    // Called only when a site admin loses that role, under their lock.
     const otherAdmin = async () => {
       await requireStillAdmin(services, signedIn(request))
       return hasOtherAdmin(services, id)
@@ -129,7 +129,7 @@ export const editUserRoutes: Routes = (services) => {
     })
     app.patch(
       '/admin/users/:username',
-      // Admins may switch off or change the password with which they sign in.
+      // Admins may deactivate themselves, or change the password of this sign-in.
       { ...admin, config: { ...admin.config, outlivesSignIn: true } },
       async (request, reply) => {
         const requester = siteAdmin(request, 'change users')

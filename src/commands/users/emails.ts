@@ -1,4 +1,4 @@
-/** Adds addresses to the requester, and removes them: `POST` and `DELETE /user/emails`. */
+/** Adds and removes addresses of the requester: `POST` and `DELETE /user/emails`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { EmailWire, emailWires, noReplyAddress } from '../../api/users/users.ts'
@@ -23,7 +23,7 @@ const EmailsOption = Type.Object(
 
 const STEP = 'add emails'
 
-/** The order is decision, claims, events: after a crash, claims that no event relies on are given up. */
+/** The order is decision, claims, events: after a crash, unused claims can be taken over. */
 async function addEmails(
   services: Services,
   context: CommandContext,
@@ -53,7 +53,7 @@ async function addEmails(
     }
     await users.change(services, context, id, STEP, (state) => decideAddEmails(state, emails))
   } catch (error) {
-    // After a refusal there is no event. After any other failure the events may exist.
+    // After a refusal there is no event. After another failure the events may exist.
     if (error instanceof Refused) {
       for (const key of taken) await releaseClaim(services, context, key, userStream(id))
     }

@@ -1,6 +1,6 @@
 /**
- * Changes one's own password: `POST /user/password`. Gitea has a page for it and no route. The old password is in the
- * body too: a browser sends the one that it remembers with every request, also with one that another page made.
+ * Changes the requester's password: `POST /user/password`. Gitea has a page for it and no route. The body has the old
+ * password, since a browser sends a remembered one with any request, even one from another page.
  */
 import { Type } from 'typebox'
 import { isPassword, MAX_PASSWORD, MIN_PASSWORD } from '../../auth/passwords/passwords.ts'
@@ -27,7 +27,7 @@ export const passwordRoutes: Routes = (services) => async (app) => {
     { ...own, config: { ...own.config, forOldPassword: true, outlivesSignIn: true } },
     async (request, reply) => {
       const { id, passwordId } = signedIn(request)
-      // A token must not be a way to the password, which can do more.
+      // A token must not give access to the password, which has more permissions.
       if (request.tokenScopes !== null) {
         throw new Refused(
           refuse.unauthenticated('the password is changed with the password, by Basic authentication'),
@@ -42,7 +42,7 @@ export const passwordRoutes: Routes = (services) => async (app) => {
         throw new Refused(refuse.unprocessable('new_password: must differ from the old one'))
       }
       const context = requestContext(request)
-      // Another change may come first: who has found out an old password must not win against who takes it away.
+      // Another change may come first: an attacker with the old password must not win against an admin who resets it.
       const password = { text: new_password, mustChange: false, instead: passwordId }
       await changeUser(services, context, id, { password })
       await settled(services, context, reply)

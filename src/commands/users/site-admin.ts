@@ -12,25 +12,27 @@ import { load } from '../execution/load.ts'
 import { createUser } from './create.ts'
 import { type UserState, userDecider } from './user.decider.ts'
 
-/** The next start continues a first start that was killed: both append the same events. */
+/** Makes a start after a killed first start append the same events. */
 const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest: 'first-start' }
 
 export interface AdminPassword {
-  /** The password, when this start has chosen it: it is not stored, so it can be shown only now. */
+  /** The password that this start has generated: it is not stored, so it can be shown only now. */
   chosen?: string | undefined
-  /** Whether an earlier start has shown a password that nobody has signed in with yet: it may be lost. */
+  /** Whether an earlier start has printed a password that was never used: it may be lost. */
   maybeLost: boolean
 }
 
 const NOTHING_TO_SAY: AdminPassword = { maybeLost: false }
 
 /**
- * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password. The caller can show it: so it
- * comes after everything that can fail in a start. `inStart` may run it several times. Nodes that start together take turns:
- * only the password of one of them is kept, and only that one is shown.
+ * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password, which the caller can show:
+ * so call
+ * it after everything that can fail in a start. `inStart` may run it several times. A lock serializes nodes that start
+ * together: one password is kept and shown.
  *
- * If the admin exists but has no password, the log is older than the store of the secrets, which is new: a new DATA_DIR
- * or a new database. Then the log says so, and the admin gets a password again.
+ * An admin without a password means that the log is older than the store of secrets: a new DATA_DIR or database. Then
+ * the
+ * admin gets a new password, with a log line.
  */
 export async function ensureSiteAdmin(
   services: WriteServices & Pick<Services, 'config' | 'secrets' | 'log' | 'turns'>,
@@ -41,7 +43,7 @@ export async function ensureSiteAdmin(
   const password = config.adminPassword ?? chosen
   const passwordIsPrinted = config.adminPassword === undefined
   const shown: AdminPassword = passwordIsPrinted ? { chosen, maybeLost: false } : NOTHING_TO_SAY
-  /** The hash of this call's password, once it is needed: then an earlier try may have kept it. */
+  /** The hash of this call's password, once created: an earlier try may have stored it. */
   let own: string | undefined
   const ownHash = async () => {
     own ??= await hashPassword(password)
@@ -74,13 +76,13 @@ const SECRETS_GONE =
   'that this start prints. It can give the other users passwords: PATCH /api/v1/admin/users/{login}, or ' +
   '`mergelog set-password LOGIN`'
 
-/** The id of the user with that login, if there is one. Reads the log: no server may be running. */
+/** Returns the id of the user with that login, from the log: the server may be stopped. */
 export async function userIdOf(services: WriteServices, login: string): Promise<number | undefined> {
   const state = await userNow(services, login)
   return state?.status === 'existing' ? state.user.id : undefined
 }
 
-/** The user who has that login, or had it until the deletion. Reads the log, since the read models may lag. */
+/** Returns the user who has or had that login, from the log, since read models may lag. */
 async function userNow(services: WriteServices, login: string): Promise<UserState | undefined> {
   const claim = claimStream(claimKeys.login(login))
   for await (const recorded of services.events.readStream(claim, { direction: 'backwards', maxCount: 1 })) {

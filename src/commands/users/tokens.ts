@@ -27,7 +27,7 @@ const CreateAccessTokenOption = Type.Object(
   { title: 'CreateAccessTokenOption' },
 )
 
-/** The requested scopes in their normal form. @throws Refused (invalid) for unknown scopes and for none */
+/** Returns the normalized scopes. @throws Refused (invalid) for unknown scopes, or without scopes */
 function requireScopes(scopes: readonly string[]): string[] {
   const unknown = unknownScopes(scopes)
   if (unknown.length > 0) {
@@ -37,7 +37,7 @@ function requireScopes(scopes: readonly string[]): string[] {
   return normalScopes(scopes)
 }
 
-/** A token of 40 hexadecimal digits. The last eight are not secret. */
+/** Generates a token of 40 hexadecimal digits. The last eight are not secret. */
 function newToken(context: CommandContext, tokenId: number): { token: string; lastEight: string } {
   const lastEight =
     context.retry === undefined
@@ -47,14 +47,14 @@ function newToken(context: CommandContext, tokenId: number): { token: string; la
 }
 
 /**
- * Creates a token. The order is number, secret, event: after a crash no half of a token is visible, since a secret is
- * valid only once its token has an event.
+ * Creates a token. The order is number, secret, event: a secret is valid only with its event, so a crash leaves no
+ * visible
+ * part of a token.
  *
- * The text of a token is never stored, so a retry with the same Idempotency-Key cannot answer with it again. The
- * answer is a new secret of the same token, with the same last eight digits, which the event has. The first secret,
- * whose answer was lost, becomes invalid.
- *
- * @throws Refused (invalid, unprocessable) for unknown scopes or none, and for a bad or taken name
+ * The text of a token is never stored. A retry with the same Idempotency-Key answers with a new secret of the same
+ * token, with
+ * the last eight digits in the event, and invalidates the first secret.
+ * @throws Refused (invalid, unprocessable) for unknown or missing scopes, and for an invalid or taken name
  */
 export async function createToken(
   services: Services,
@@ -81,7 +81,7 @@ export async function createToken(
       throw new Refused(refuse.conflict('the access token that this request created has been deleted'))
     }
   } catch (error) {
-    // After a refusal there is no event, so the secret is removed. After any other failure the event may exist.
+    // After a refusal there is no event, so the secret is removed. After another failure the event may exist.
     if (error instanceof Refused) await forgetSecret(secrets, secret)
     throw error
   }
@@ -89,7 +89,7 @@ export async function createToken(
   return { made, token }
 }
 
-/** Deletes the token with that id or name. It is over when this resolves. @throws Refused (not found) */
+/** Deletes the token with that id or name, before it resolves. @throws Refused (not found) */
 export async function deleteToken(
   services: Services,
   context: CommandContext,

@@ -21,16 +21,16 @@ export type UserState =
       status: 'existing'
       user: AccountRef
       settings: UserSettings
-      /** The ids of the last passwords, the present one last; null is the first password. At most three. */
+      /** Ids of the last three passwords, the present one last; null for the first password. */
       passwordIds: readonly (string | null)[]
       tokens: IdMap<Token>
-      /** The other addresses; `settings` has the primary one. */
+      /** Additional addresses; `settings` has the primary one. */
       emails: readonly string[]
-      /** Who signs in to it by OpenID Connect. */
+      /** Linked OpenID Connect identities. */
       identities: readonly Identity[]
     }
 
-/** A person, as a provider of OpenID Connect names it for ever. */
+/** A person's permanent identity at an OpenID Connect provider. */
 export type Identity = Omit<EventOf<'IdentityLinked'>['data'], 'user'>
 
 const NEW_USER: UserSettings = {
@@ -80,7 +80,7 @@ export const userDecider: Decider<UserState, UserEvent> = deciderOf({
   },
 })
 
-/** What is wrong with the details of a new user, apart from names that are taken. */
+/** Returns what is invalid in the details of a new user, apart from taken names. */
 export function userProblem({ login, email, fullName, siteAdmin }: UserDetails): Refusal | undefined {
   const errors = [
     ['username', loginProblem(login, siteAdmin)],
@@ -104,7 +104,7 @@ export function decideCreateUser(
   return [{ type: 'UserCreated', data: { id, ...details } }, ...(mustChangePassword ? [edited] : [])]
 }
 
-/** What is wrong with new settings, apart from an address that is taken. */
+/** Returns what is invalid in new settings, apart from a taken address. */
 export function settingsProblem(changes: Partial<UserSettings>): Refusal | undefined {
   const { email, fullName, description, location, website } = changes
   const errors = [
@@ -117,22 +117,22 @@ export function settingsProblem(changes: Partial<UserSettings>): Refusal | undef
   return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
 }
 
-/** Whether the settings are those of a site admin who can sign in. */
+/** Returns whether the user is a site admin who can sign in. */
 export function isActiveAdmin({ siteAdmin, active, prohibitLogin }: UserSettings): boolean {
   return siteAdmin && active && !prohibitLogin
 }
 
-/** A new password: the id of its hash in the store of the secrets. */
+/** A new password: the id of its hash in the secret store. */
 export interface NewPassword {
   id: string
   mustChange: boolean
-  /** The id of the password that its user has shown to change it; absent when a site admin gives the new one. */
+  /** Id of the password that the user has entered; absent when a site admin sets the new one. */
   instead?: string | null
 }
 
 /**
- * Changes settings, the password, or both. `hasOtherAdmin`: whether another site admin can sign in; without one, this
- * one stays.
+ * Changes settings, the password, or both. `hasOtherAdmin`: whether another site admin can sign in; otherwise this one
+ * stays.
  */
 export function decideEditUser(
   state: UserState,
@@ -159,14 +159,14 @@ export function decideEditUser(
   return events
 }
 
-/** What keeps a user from being deleted. */
+/** What prevents the deletion of a user. */
 export interface Belongings {
   repositories: number
   organizations: number
   hasOtherAdmin: boolean
 }
 
-/** Deletes a user who owns nothing, as in Gitea. */
+/** Deletes a user without belongings, as in Gitea. */
 export function decideDeleteUser(state: UserState, belongings: Belongings): Decision<UserEvent> {
   if (state.status !== 'existing') return NO_USER
   if (belongings.repositories > 0) {
@@ -183,11 +183,11 @@ export function decideDeleteUser(state: UserState, belongings: Belongings): Deci
   return [{ type: 'UserDeleted', data: { user: state.user } }]
 }
 
-/** Whether it is an address of the user, but not the primary one. */
+/** Returns whether it is an additional address of the user. */
 export const isOtherEmail = (state: UserState, email: string | undefined): boolean =>
   state.status === 'existing' && email !== undefined && state.emails.some(sameEmail(email))
 
-/** Whether it is the address of the user that a site admin or a provider has given. */
+/** Returns whether it is the primary address, set by a site admin or a provider. */
 export const isPrimaryEmail = (state: UserState, email: string | undefined): boolean =>
   state.status === 'existing' && email !== undefined && sameEmail(email)(state.settings.email)
 
@@ -195,13 +195,12 @@ export const OTHER_EMAIL = refuse.unprocessable(
   'email: is another address of the user already; remove it from these first',
 )
 
-/** Case is ignored. */
 const sameEmail = (email: string) => (other: string) => other.toLowerCase() === email.toLowerCase()
 
-/** A user has at most this many addresses beside the primary one: each is a claim. */
+/** Maximum number of additional addresses of a user: each is a claim. */
 const MAX_OTHER_EMAILS = 20
 
-/** Adds addresses, all or none. Whether others have them, claims say. */
+/** Adds addresses, all or none. Claims decide whether they are free. */
 export function decideAddEmails(state: UserState, emails: readonly string[]): Decision<UserEvent> {
   if (state.status !== 'existing') return NO_USER
   if (emails.length === 0) return refuse.unprocessable('emails: must not be empty')
@@ -242,7 +241,7 @@ const LAST_ADMIN = refuse.unprocessable(
   'the server needs a site admin who can sign in; make another one first',
 )
 
-/** Whether this person signs in to the account. */
+/** Returns whether the identity is linked to the account. */
 export function isLinked(state: UserState, { issuer, subject }: Identity): boolean {
   return (
     state.status === 'existing' &&
@@ -250,7 +249,7 @@ export function isLinked(state: UserState, { issuer, subject }: Identity): boole
   )
 }
 
-/** Lets a person at a provider sign in to the account. */
+/** Links an identity to the account. */
 export function decideLinkIdentity(state: UserState, identity: Identity): Decision<UserEvent> {
   if (state.status !== 'existing') return NO_USER
   if (isLinked(state, identity)) return []
@@ -258,7 +257,7 @@ export function decideLinkIdentity(state: UserState, identity: Identity): Decisi
   return [{ type: 'IdentityLinked', data: { user: state.user, issuer, subject } }]
 }
 
-/** Creates a user who signs in as this person at a provider, and has no password. */
+/** Creates a user with a linked identity and without a password. */
 export function decideCreateLinkedUser(
   state: UserState,
   id: number,
@@ -271,10 +270,10 @@ export function decideCreateLinkedUser(
   return [...created, { type: 'IdentityLinked', data: { user, issuer, subject } }]
 }
 
-/** A new token is compared with the names of all that the user has, and whoever deletes the user ends each of them. */
+/** Maximum number of tokens of a user: a new name is compared with all, and a deletion ends each. */
 export const MAX_TOKENS = 1000
 
-/** Creates a token. The tokens of a user have different names, since the user finds them by name. */
+/** Creates a token. Names are unique for a user. */
 export function decideCreateToken(state: UserState, token: Token): Decision<UserEvent> {
   if (state.status !== 'existing') return NO_USER
   if (tokenNamed(state.tokens, token.name) !== undefined) {
@@ -287,7 +286,7 @@ export function decideCreateToken(state: UserState, token: Token): Decision<User
   return [{ type: 'TokenCreated', data: { user: state.user, tokenId, ...details } }]
 }
 
-/** The token with that id or, if there is none, with that name. */
+/** Returns the token with that id, or else with that name. */
 export function tokenByIdOrName(state: UserState, idOrName: string): Token | undefined {
   if (state.status !== 'existing') return undefined
   const byId = /^[1-9]\d{0,15}$/.test(idOrName) ? valueAt(state.tokens, Number(idOrName)) : undefined

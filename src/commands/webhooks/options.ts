@@ -1,4 +1,4 @@
-/** What a client says of a webhook, with all its limits. Gitea's names and words. */
+/** Parses the settings of a webhook from Gitea's body fields, and checks their limits. */
 import { type Static, Type } from 'typebox'
 import { globProblem } from '../../access/glob.ts'
 import type { WebhookConfig } from '../../auth/webhook-configs.ts'
@@ -48,7 +48,7 @@ function unprocessable(problem: string): Refused {
   return new Refused(refuse.unprocessable(problem))
 }
 
-/** What else a name means: some stand for several kinds of events, some for one that is named like a group. */
+/** Names that stand for several kinds of events, or for one that is named like a group. */
 const GROUPS: ReadonlyMap<string, readonly HookEvent[]> = new Map(
   Object.entries<readonly HookEvent[]>({
     issues: ['issues', 'issue_assign', 'issue_label', 'issue_milestone', 'issue_comment'],
@@ -60,7 +60,7 @@ const GROUPS: ReadonlyMap<string, readonly HookEvent[]> = new Map(
   }),
 )
 
-/** The kinds of events that the names mean, each once and in one order; without names it is `push`, as in Gitea. */
+/** Returns the kinds of events of the names, each once, in a fixed order; `push` by default, as in Gitea. */
 function eventsOf(names: readonly string[]): HookEvent[] {
   if (names.length === 0) return ['push']
   const meant = names.flatMap((name): readonly HookEvent[] => {
@@ -85,7 +85,7 @@ function contentTypeOf(text: string) {
   return type
 }
 
-/** The URL in its normal form. */
+/** Returns the normalized URL. */
 function urlOf(text: string, outside: OutboundHttp): URL {
   const url = text.length <= MAX_URL_LENGTH && URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
@@ -97,7 +97,7 @@ function urlOf(text: string, outside: OutboundHttp): URL {
 }
 
 function headerOf(text: string): string {
-  // What node would refuse to send.
+  // node would refuse to send others.
   const isHeader = text.length <= MAX_HEADER_LENGTH && /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
   if (!isHeader) throw unprocessable('authorization_header: is too long, or not the text of a header')
   return text
@@ -110,16 +110,16 @@ function filterOf(text: string): string {
   return text
 }
 
-/** What a configuration consists of: all of it is secret. */
+/** The secret parts of a configuration. */
 type Secrets = Pick<WebhookConfig, 'url' | 'secret' | 'authorization'>
 
-/** The settings that the options name, and the configuration with what they change in it. */
+/** The changed settings, and the new configuration. */
 interface Wanted {
   settings: Partial<Omit<WebhookSettings, 'configId'>>
   config: Secrets
 }
 
-/** @throws Refused (unprocessable) with the first field that is wrong */
+/** @throws Refused (unprocessable) for the first invalid field */
 export function wantedBy(options: Options, before: Secrets, outside: OutboundHttp): Wanted {
   const { url, content_type, secret = before.secret } = options.config ?? {}
   if (secret.length > MAX_SECRET_LENGTH)
@@ -136,13 +136,13 @@ export function wantedBy(options: Options, before: Secrets, outside: OutboundHtt
   const config = {
     url: parsed?.href ?? before.url,
     secret,
-    // A header is for where it was meant to go: whoever changes the URL must know it.
+    // The header was meant for the old URL, so a new URL clears it.
     authorization: headerOf(options.authorization_header ?? (isElsewhere ? '' : before.authorization)),
   }
   return { settings, config }
 }
 
-/** A new webhook. @throws Refused (unprocessable) with the first field that is wrong */
+/** Returns a new webhook. @throws Refused (unprocessable) for the first invalid field */
 export function newWebhook(
   options: Static<typeof CreateHookOption>,
   outside: OutboundHttp,
@@ -162,7 +162,7 @@ export function newWebhook(
   return { settings: { type, contentType, events, branchFilter, active, origin }, config }
 }
 
-/** The body without its secrets, to tell two requests with one Idempotency-Key apart: its digest is kept in the log. */
+/** Returns the body without secrets, as the input of the Idempotency-Key's digest, which the log keeps. */
 export function withoutSecrets({ config, authorization_header: _secret, ...options }: Options): object {
   return { ...options, contentType: config?.content_type }
 }

@@ -33,18 +33,18 @@ import {
   type WebhookState,
 } from './webhook.decider.ts'
 
-/** Of one repository, of one account, or of the site: each event is sent to all of them. */
+/** Maximum number of webhooks of a repository, an account or the site: each event is sent to all. */
 export const MAX_WEBHOOKS = 50
 
 export const webhookRoutes: Routes = (services) => {
   const { secrets, views, turns, config } = services
   const outside = createOutboundHttp(config.webhookAllowedHosts ?? NO_HOSTS)
 
-  /** A retried request makes the same id. */
+  /** Returns a new id; the same one for a retried request. */
   const newConfigId = ({ retry }: CommandContext, hookId: number) =>
     retry === undefined ? randomUUID() : uuidV5(`webhook ${hookId}`, retry.namespace)
 
-  /** From the webhook's own events, and not from the read model, which may lag. */
+  /** Builds the wire form from the webhook's own events, since the read model may lag. */
   async function wireOf(state: WebhookState, at: string): Promise<Static<typeof HookWire>> {
     if (state.status !== 'active') throw new Refused(refuse.notFound('webhook not found'))
     const { webhook } = state
@@ -75,11 +75,11 @@ export const webhookRoutes: Routes = (services) => {
             throw new Refused(refuse.unprocessable(problem))
           }
           const wanted = newWebhook(request.body, outside)
-          // In turn, so that none of many at once is beyond the limit.
+          // Under a lock, so that concurrent requests stay within the limit.
           const state = await turns(`webhooks of ${webhookScopeKey(scope)}`, async () => {
             const id = await takeNumber(services, context, idsStream('webhook'))
             const configId = newConfigId(context, id)
-            // A configuration never changes: a retried request leaves that of the first attempt, which counts already.
+            // Configurations never change: a retried request keeps that of the first attempt.
             if ((await webhooks.ifDone(services, context, id, 'create')) === undefined) {
               await requireFewer(scope)
               await keepWebhookConfig(secrets, { id: configId, hookId: id, ...wanted.config })
@@ -113,7 +113,7 @@ export const webhookRoutes: Routes = (services) => {
               decideEditWebhook(state, scope, hook.configId, { ...wanted.settings, configId }),
             )
             .catch(async (error: unknown) => {
-              // After a refusal there is no event. After any other failure there may be one.
+              // After a refusal there is no event. After another failure there may be one.
               if (isOther && error instanceof Refused) await forgetWebhookConfig(secrets, configId)
               throw error
             })
@@ -157,7 +157,7 @@ export const webhookRoutes: Routes = (services) => {
         const name = (request.query.ref ?? '').replace(/^refs\/heads\//, '') || repository.defaultBranch
         const branch = await views.branches.get(branchId(repository.id, name))
         if (branch === undefined && request.query.ref) throw new Refused(refuse.notFound('branch not found'))
-        // Of an empty repository there is nothing to send, as in Gitea.
+        // An empty repository has nothing to send, as in Gitea.
         if (branch !== undefined) {
           const context = commandContext(request)
           const commit = { repoId: repository.id, branch: name, sha: branch.commit.sha }

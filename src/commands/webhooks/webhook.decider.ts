@@ -6,7 +6,6 @@ import { changedFields } from '../execution/changed-fields.ts'
 import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 
-/** A webhook, folded from its own events. */
 export interface Webhook extends WebhookSettings {
   id: number
   type: HookType
@@ -41,8 +40,8 @@ export function decideCreateWebhook(state: WebhookState, webhook: Webhook): Deci
 }
 
 /**
- * Records only the fields that change; a webhook of another repository or account is not found. `expected`: the
- * configuration from which a new one was made.
+ * Records only changed fields; a webhook of another repository or account is not found. `expected`: the configuration
+ * from which the new one was derived.
  */
 export function decideEditWebhook(
   state: WebhookState,
@@ -68,7 +67,7 @@ export function decideDeleteWebhook(state: WebhookState, scope: WebhookScope): D
   return [{ type: 'WebhookDeleted', data: { id, scope: state.webhook.scope, configId } }]
 }
 
-/** Wants a push of this commit delivered. */
+/** Requests delivery of a push of this commit. */
 export function decideTestWebhook(
   state: WebhookState,
   scope: WebhookScope,

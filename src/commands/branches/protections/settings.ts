@@ -217,7 +217,6 @@ export async function userIdsNamed(
 
 /**
  * Returns the ids of the named teams of the organization that owns the repository.
- *
  * @throws Refused (unprocessable) for too many, an unknown one, or a repository of a user
  */
 export async function teamIdsNamed(

@@ -67,7 +67,6 @@ export async function dryRunErasure(
  * Erases all present texts of an issue or pull request, or those of one comment. Resolves when readers and files of
  * this
  * server do not have them any more. Does nothing without texts to erase.
- *
  * @throws Refused: not found, or conflict for texts that were never sealed
  * @throws StoreUnavailable when it is recorded but not finished; `finishErasure` finishes it later
  */
@@ -104,7 +103,6 @@ async function recordErasure(
 
 /**
  * Finishes the recorded erasures of an issue or pull request, one node at a time. Each step is idempotent.
- *
  * @throws StoreUnavailable when a store, a stopped read model, a rebuild or a reader of the files prevents it
  */
 export function finishErasure(

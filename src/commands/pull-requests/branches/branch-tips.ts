@@ -1,4 +1,4 @@
-/** Tips of branches: as git has them, or as the log has them. */
+/** Reads tips of branches, from git or from the log. */
 
 import { Refused, refuse } from '../../../errors/refusal.ts'
 import type { BranchPoint } from '../../../events/catalog/pull-requests.ts'
@@ -9,11 +9,11 @@ import { gitDirOf, type Services } from '../../../services/services.ts'
 
 const HEADS = 'refs/heads/'
 
-/** The names of the branches among full names of refs. */
+/** Returns the branch names among full ref names. */
 export const branchNames = (refs: readonly string[]) =>
   refs.filter((ref) => ref.startsWith(HEADS)).map((ref) => ref.slice(HEADS.length))
 
-/** The tip of a branch as the log has it; undefined when the branch or its repository does not exist any more. */
+/** Returns the tip of a branch in the log; undefined when the branch or its repository is deleted. */
 export async function recordedTip(
   { views }: Services,
   { repoId, branch }: BranchPoint,
@@ -26,8 +26,8 @@ export async function recordedTip(
 }
 
 /**
- * The tip of a branch that a request names as the head or the base of a pull request, as git has it.
- * @throws Refused (not found), also for a name that no branch can have
+ * Returns the tip, in git, of the branch that a request names as head or base.
+ * @throws Refused (not found), also for an invalid name
  */
 export async function requireTip(
   services: Services,

@@ -16,15 +16,15 @@ import { takeNumber } from '../../execution/sequences.ts'
 import { removeBranch } from '../../git/change-refs.ts'
 import { type ActivePull, decideHeadBranchDeleted, decideHeadBranchKept } from '../pull-request.decider.ts'
 
-/** The head branch stays, for a reason that is no error: the merge has succeeded, and the history says why the branch is there. */
+/** A reason to keep the head branch that is not an error: the merge has succeeded, and the history shows the reason. */
 interface Kept {
   kept: string
 }
 
 /**
- * Deletes the head branch and comments on that, unless another open pull request has the same head branch. `by`: the user
- * who merged. When the branch stays, the history says why. Resolves to the refusal in those cases that `merge.8` names:
- * there is no such branch, it is the default branch, or it is protected. Runs in the turn of the merge, and may run again.
+ * Deletes the head branch and adds a comment, unless another open pull request has the same head branch. `by`: the user
+ * who merged. Records the reason when the branch is kept. Resolves to the refusals of `merge.8`: the branch is missing,
+ * the default branch, or protected. Call it under the lock of merges. Idempotent.
  */
 export async function deleteHeadBranch(
   services: Services,
@@ -45,7 +45,7 @@ export async function deleteHeadBranch(
   return kept !== undefined && isRefusal(kept) ? kept : undefined
 }
 
-/** Removes the branch. Resolves to why it stays, or undefined. */
+/** Deletes the branch. Resolves to the reason when it is kept. */
 async function removeHead(
   services: Services,
   context: CommandContext,
@@ -53,9 +53,9 @@ async function removeHead(
   by: AccountRef,
 ): Promise<Refusal | Kept | undefined> {
   const { repoId, branch, sha } = pull.head
-  // An earlier attempt of the same merge may have deleted it, and died then.
+  // An earlier attempt of the merge may have deleted it before a crash.
   if (await earlierResult(services, context, gitStream(repoId), 'branch-deletion')) return undefined
-  // A pull request that was merged just before does not use the branch any more.
+  // A pull request merged just before does not need the branch any more.
   await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   const kept = await whyKept(services, pull, by)
   if (kept !== undefined) return kept
@@ -78,7 +78,9 @@ async function removeHead(
   }
 }
 
-/** Why the head branch must stay by the rights and rules of now; undefined when it may go. */
+/**
+ * Returns the reason to keep the head branch by the present permissions and rules; undefined when it may be deleted.
+ */
 async function whyKept(
   { views }: Services,
   pull: ActivePull,
@@ -110,7 +112,6 @@ async function whyKept(
 const pushedTo: Kept = { kept: 'it was pushed to after the merge' }
 const missing = refuse.notFound('the head branch does not exist any more')
 
-/** Adds the comment on the deletion. */
 const comment = (services: Services, context: CommandContext, pull: ActivePull) =>
   noted(services, async () => {
     const commentId = await takeNumber(services, context, idsStream('comment'))
@@ -119,7 +120,7 @@ const comment = (services: Services, context: CommandContext, pull: ActivePull) 
     )
   })
 
-/** Records what became of the head branch. When that fails, the merge has still succeeded. */
+/** Records the outcome. A failure is only logged, since the merge has succeeded. */
 async function noted(services: Services, record: () => Promise<unknown>): Promise<void> {
   await record().catch((error: unknown) =>
     services.log.warn({ err: error }, 'the history does not say what became of a head branch'),

@@ -1,6 +1,6 @@
 /**
- * What the deletion of a branch means for the open pull requests that name it: those from it are closed, and those into it get
- * the default branch as their base. A pull request for which that is not possible is closed, too.
+ * Handles open pull requests after a branch was deleted: those from it are closed; those into it get the default branch
+ * as their base, or are closed where that is impossible.
  */
 
 import { Refused } from '../../../errors/refusal.ts'
@@ -28,12 +28,12 @@ import { targetOf } from './target-branch.ts'
 
 type Side = 'head' | 'base'
 
-/** Number of branches in one query for pull requests. A push may delete thousands. */
+/** Number of branches in one query. A push may delete thousands. */
 const BRANCHES_AT_ONCE = 200
 
 /**
- * Closes the open pull requests from branches that were deleted. `position`: of the event of that, or later. May be repeated at
- * any time: a branch that was made again means nothing, and neither does a pull request that was opened since.
+ * Closes the open pull requests from deleted branches. `position`: of the deletion, or later. Idempotent at any time:
+ * it ignores branches created again, and pull requests opened since.
  */
 export const closeFromDeleted: Following = (services, context, repoId, moved, position) =>
   forEachSettled(deletedIn(repoId, moved), async (keys) => {
@@ -41,7 +41,7 @@ export const closeFromDeleted: Following = (services, context, repoId, moved, po
     await forEachSettled(from, (pull) => closeWithout(services, context, pull, 'head', position))
   })
 
-/** Gives the open pull requests into branches that were deleted another base. `position` as above. */
+/** Changes the base of open pull requests into deleted branches. `position` as above. */
 export const retargetFromDeleted: Following = (services, context, repoId, moved, position) =>
   forEachSettled(deletedIn(repoId, moved), async (keys) => {
     const into = await services.views.pulls.find({ baseKey: { $in: keys }, status: 'open' })
@@ -56,7 +56,7 @@ type Following = (
   position: Position,
 ) => Promise<void>
 
-/** The keys of the branches that moves of refs have deleted, in parts. */
+/** Returns the keys of the deleted branches, in batches. */
 function deletedIn(repoId: number, moved: readonly RefUpdate[]): string[][] {
   const keys = branchNames(moved.filter(({ to }) => to === null).map(({ ref }) => ref)).map((branch) =>
     branchKey(repoId, branch),
@@ -66,7 +66,7 @@ function deletedIn(repoId: number, moved: readonly RefUpdate[]): string[][] {
   return parts
 }
 
-/** The same for one pull request, whichever of its branches is gone. */
+/** Does both for one pull request. */
 export async function followDeleted(
   services: Services,
   context: CommandContext,
@@ -78,8 +78,8 @@ export async function followDeleted(
 }
 
 /**
- * Whether an open pull request has lost a branch. A merge under way does not need it any more; when it fails, its event tells.
- * A branch that was renamed is not lost: the pull request follows it.
+ * Returns whether an open pull request has lost a branch. A merge under way does not need it, and this runs again if
+ * that fails. A renamed branch is not lost.
  */
 async function hasLost(
   services: Services,
@@ -120,7 +120,7 @@ async function retarget(
   if (!(await hasLost(services, await pulls.load(services, pull), 'base', position))) return
   const repository = await services.views.repositories.get(`${repoId}`)
   const branch = repository?.defaultBranch
-  // Without a default branch it waits for its base to come back.
+  // Without a default branch, it waits for its base to be created again.
   if (branch === undefined || (await recordedTip(services, { repoId, branch, sha: '' })) === undefined) return
   const keyAfter = ({ head, base }: ActivePull) => claimKeys.pull(head, { ...base, branch })
   const change = () =>
@@ -131,7 +131,7 @@ async function retarget(
   try {
     await changeClaiming(services, context, pull, keyAfter, change)
   } catch (error) {
-    // It is from the default branch, shares no history with it, or has a twin there.
+    // It is from the default branch, shares no history with it, or another one has that head and base.
     const isImpossible = error instanceof Refused && error.refusal.refused === 'unprocessable'
     if (!isImpossible && !isDuplicate(error)) throw error
     await closeWithout(services, context, pull, 'base', position)

@@ -1,4 +1,4 @@
-/** Who has moved the head of a pull request: what decides whether a scheduled merge goes on with the new head (`schedule.4`). */
+/** Finds the users who moved a head. A scheduled merge continues with the new head only if they may merge. */
 
 import { accessTo } from '../../../access/access.ts'
 import { mayMerge, protectionOf } from '../../../access/protection-rules.ts'
@@ -10,14 +10,13 @@ import type { Services } from '../../../services/services.ts'
 import type { ActivePull, PullState } from '../pull-request.decider.ts'
 import { renamedIn } from './renamed-branches.ts'
 
-/** So many pushes to the repository of the head are looked at; the head is then nobody's who is known. */
+/** Maximum number of events of the head repository that are read; beyond it the users count as unknown. */
 const MAX_EVENTS = 1000
 const AT_ONCE = 50
 
 /**
- * Whether everyone who has moved the head from where the pull request has it to `to` may merge into the base branch now.
- * Several pushes may have come since; one by someone who may not is enough for a no. So is a push of which only git knows
- * (`recovered`). Without a scheduled merge nothing depends on it, and nothing is read.
+ * Returns whether all users who moved the head to `to` may merge into the base branch now. A push that only git knows
+ * (`recovered`) gives false. Without a scheduled merge it returns true without a read.
  */
 export async function movedByUsersWhoMayMerge(
   services: Services,
@@ -38,7 +37,7 @@ export async function movedByUsersWhoMayMerge(
   return mergers.length === movers.size
 }
 
-/** The ids of the accounts that moved the branch; undefined when not all of them are known. */
+/** Returns the ids of the accounts that moved the branch; undefined when some are unknown. */
 async function moversOf(
   { events }: Services,
   { head }: ActivePull,
@@ -58,13 +57,13 @@ async function moversOf(
       if (event.type !== 'RefsUpdated') continue
       for (const update of event.data.refs.toReversed()) {
         if (update.ref !== ref) continue
-        // Later moves are decided on their own.
+        // Later moves are decided separately.
         reached ||= update.to === to
         if (!reached) continue
         if (update.to === head.sha) return movers
         const renamed = update.from === null ? renamedIn(event.data) : undefined
         if (renamed !== undefined) {
-          // Who renames a branch has not moved it. Its earlier moves are those of the old name.
+          // A rename does not move the branch. Its earlier moves are under the old name.
           ref = `refs/heads/${renamed.from}`
           break
         }

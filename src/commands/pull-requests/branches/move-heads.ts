@@ -1,4 +1,4 @@
-/** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
+/** Updates open pull requests after a branch has moved: heads, and merge bases. */
 
 import { accessTo, atLeast } from '../../../access/access.ts'
 import { nextSlice } from '../../../concurrency/event-loop.ts'
@@ -26,12 +26,12 @@ import { branchNames, recordedTip } from './branch-tips.ts'
 import { closeFromDeleted } from './deleted-branches.ts'
 import { movedByUsersWhoMayMerge } from './head-movers.ts'
 
-/** The pull requests of so many branches are looked for at a time. A push may have thousands. */
+/** Number of branches in one query. A push may have thousands. */
 const BRANCHES_AT_ONCE = 200
 
 /**
- * Records moves of refs and moves the heads of the pull requests from these branches; the first branches of a repository
- * may be another default branch. Ends when queries see all of this, so that the client gets its answer after that.
+ * Records moves of refs, moves the heads of pull requests from these branches, and chooses the default branch of a
+ * first push. Resolves when queries see this, so that the client gets its answer after that.
  */
 export async function recordAndMoveHeads(
   services: Services,
@@ -44,7 +44,7 @@ export async function recordAndMoveHeads(
 ): Promise<void> {
   const { projector, config } = services
   await recordRefs(services, context, repoId, cause, moved, since, options)
-  // The moves are recorded, so a projection that lags is not a failure. The process `pull_heads` does the rest.
+  // The moves are recorded, so a lagging projection is not a failure: the process `pull_heads` continues.
   if (!(await projector.waitFor(context.written, config.projectionWaitMs))) return
   const refs = moved.map(({ ref }) => ref)
   await moveHeads(services, context, repoId, refs).catch((error: unknown) =>
@@ -60,15 +60,14 @@ export async function recordAndMoveHeads(
 }
 
 /**
- * Waits until queries see all that is in the log now. What this request has written is not enough: the process may have
- * moved the head before it.
+ * Waits until queries see the present end of the log, since the process may have moved the head before this request.
  */
 async function untilSeen({ events, projector, config }: Services): Promise<void> {
   const end = await events.lastPosition().catch(() => undefined)
   if (end !== undefined) await projector.waitFor(end, config.projectionWaitMs)
 }
 
-/** Gives the open pull requests from the moved branches their new heads. */
+/** Moves the heads of open pull requests from the moved branches. */
 export async function moveHeads(
   services: Services,
   context: CommandContext,
@@ -87,9 +86,9 @@ export async function moveHeads(
 }
 
 /**
- * Records the new head of one pull request. Before that, its commits are fetched into the base repository, which
- * shows and merges them. In turn on all nodes: of two moves of a branch, the earlier one must not be recorded last, and
- * the process that reacts to a push may run on another node than the push.
+ * Records the new head of one pull request, after its commits are fetched into the base repository. Runs under a lock
+ * on all
+ * nodes: the process may run on another node than the push, and the earlier of two moves must not be recorded last.
  */
 export async function moveHead(
   services: Services,
@@ -102,17 +101,17 @@ export async function moveHead(
       if (state.status !== 'open') return
       const to = await recordedTip(services, state.head)
       if (to === undefined || to === state.head.sha || !(await mayStillShow(services, state))) return
-      // The head moves even when the base branch is gone: the base branch may come back.
+      // The head moves without a base branch, too: that may be created again.
       const base = (await recordedTip(services, state.base)) ?? state.base.sha
       const dir = gitDirOf(services, repoId)
       if (state.head.repoId !== repoId) await fetchObjects(dir, gitDirOf(services, state.head.repoId), to)
       const ancestor = await mergeBase(dir, base, to)
-      // When the two share no history any more, the difference is between the whole trees.
+      // Without common history, the difference is between the whole trees.
       const diff = await diffStat(dir, ancestor ?? base, to)
       const forced = await isForced(services, dir, state.head.sha, to)
       const ref = `refs/pull/${index}/head`
       await pulls.change(services, context, state, `head ${to}`, async (current) => {
-        // Read before the tip: then a node that has lost its turn cannot take the ref back from a later move.
+        // Read before the tip: a node that lost its lock cannot reset the ref after a later move.
         const from = await resolveRef(dir, ref)
         if ((await recordedTip(services, state.head)) !== to || current.status === 'none') return []
         await updateRef(dir, ref, { from, to })
@@ -126,7 +125,7 @@ export async function moveHead(
     .catch(unlessDeleted)
 }
 
-/** Whether the new head does not contain the old one. What git cannot tell holds up no move. */
+/** Returns whether the new head lacks the old one. A failure of git does not delay the move. */
 async function isForced({ log }: Services, dir: string, from: string, to: string): Promise<boolean> {
   try {
     return (await mergeBase(dir, from, to)) !== from
@@ -138,8 +137,8 @@ async function isForced({ log }: Services, dir: string, from: string, to: string
 }
 
 /**
- * Whether the poster may read the head repository now. A pull request shows what its poster may show: who has lost the
- * right to read a private fork publishes nothing more of it.
+ * Returns whether the poster may read the head repository now. A poster who lost access to a private fork publishes no
+ * more of it.
  */
 async function mayStillShow({ views }: Services, { repoId, head, poster }: ActivePull): Promise<boolean> {
   if (head.repoId === repoId) return true
@@ -150,18 +149,15 @@ async function mayStillShow({ views }: Services, { repoId, head, poster }: Activ
   return repository !== undefined && atLeast(accessTo(repository, account ?? null), 'read')
 }
 
-/** Ignores the error that a repository was deleted: then there is nothing to bring up to date. */
+/** Ignores the error of a deleted repository. */
 export function unlessDeleted(error: unknown): undefined {
   if (!(error instanceof RepositoryMissing)) throw error
 }
 
-/** How long the client waits for the merge of a reopened pull request to be tried, in milliseconds. */
+/** Maximum wait for the trial merge of a reopened pull request, in milliseconds. */
 const REOPENING_MS = 10_000
 
-/**
- * Brings a reopened pull request up to date before the client gets its answer. A failure is only logged: the
- * process `pull_heads` tries again.
- */
+/** Updates a reopened pull request before the answer. Only logs a failure: the process `pull_heads` tries again. */
 export async function catchUpAfterReopening(
   services: Services,
   context: CommandContext,
@@ -178,8 +174,8 @@ export async function catchUpAfterReopening(
 }
 
 /**
- * Finds the new merge bases of the open pull requests into a branch that has moved. A pull request changes less when
- * its base branch gets some of its commits: for example from another pull request that it builds on.
+ * Updates the merge bases of the open pull requests into a moved branch. A pull request changes less when its base gets
+ * some of its commits.
  */
 export async function moveMergeBases(
   services: Services,
@@ -189,7 +185,7 @@ export async function moveMergeBases(
 ): Promise<void> {
   const [branch] = branchNames([ref])
   if (branch === undefined || from === null || to === null) return
-  // Also those whose `base.sha` is this tip: it says that their merge was tried with it, not that their merge base is known.
+  // Includes those whose `base.sha` is this tip: it is the base of the last trial merge, not of the merge base.
   const into = await services.views.pulls.find({ baseKey: branchKey(repoId, branch), status: 'open' })
   if (into.length === 0) return
   const dir = gitDirOf(services, repoId)
@@ -209,7 +205,7 @@ async function moveMergeBase(services: Services, context: CommandContext, issue:
   if (ancestor === undefined || ancestor === state.mergeBase) return
   const diff = await diffStat(dir, ancestor, head)
   await pulls.change(services, context, issue, `merge base ${ancestor} ${head}`, async (current) => {
-    // When the base has changed since, the head has been compared with the new one already.
+    // After a change of the base branch, the head was compared with the new one.
     if (current.status === 'none' || current.base.branch !== state.base.branch) return []
     const content = await contentAfterBase(services, current, { base: ancestor, head })
     return decideMergeBaseMoved(current, { head, to: ancestor, diff }, content)
@@ -217,12 +213,12 @@ async function moveMergeBase(services: Services, context: CommandContext, issue:
 }
 
 /**
- * What a moved merge base means for reviews. When the base has gained commits of the head, the pull request changes only a part
- * of what was reviewed. When the base has lost some, it changes more.
+ * Compares the content before and after the merge base has moved, for reviews. A base that gained commits of the head
+ * leaves a part of what was reviewed; one that lost commits adds to it.
  */
 async function contentAfterBase(services: Services, pull: ActivePull, after: Change): Promise<MovedContent> {
   const { repoId, mergeBase, base } = pull
-  // git may have pruned the old merge base. Then it is unknown whether the base has gained commits.
+  // git may have pruned the old merge base. Then compare.
   const hasGained = await isAncestor(gitDirOf(services, repoId), mergeBase, after.base).catch(
     falseIfGitFailed,
   )

@@ -1,7 +1,4 @@
-/**
- * What a rename of a branch means for the pull requests that name it: their head or base gets the new name, and their claim
- * moves with it.
- */
+/** Applies a rename of a branch to the pull requests that name it: head or base, and the claim. */
 
 import { Refused, refuse } from '../../../errors/refusal.ts'
 import type { GitEvent } from '../../../events/catalog/branches.ts'
@@ -21,20 +18,20 @@ import { changeClaiming, claimHeadBase, isDuplicate } from '../duplicate-pull.ts
 import { type ActivePull, decideBranchRenamed, type RenamedBranch, sideOf } from '../pull-request.decider.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 
-/** A branch with more unmerged pull requests is not renamed: their claims are taken in one turn of the refs. */
+/** Maximum number of unmerged pull requests of a branch to rename: their claims are taken under one ref lock. */
 const MAX_RENAMED_PULLS = 10_000
-/** So many at a time, whose appends share their writes. */
+/** Number of concurrent changes, whose appends are batched. */
 const AT_ONCE = 16
-/** How many renames of the same branch, one after the other, a late pull request follows. */
+/** Maximum number of successive renames that a late pull request follows. */
 const MAX_FOLLOWED = 10
 
-/** The claim of a pull request under the new name. */
+/** Returns the key of the claim under the new name. */
 function keyAfter({ head, base }: ActivePull, side: 'head' | 'base', to: string): string {
   const renamed = (point: BranchPoint) => ({ ...point, branch: to })
   return side === 'head' ? claimKeys.pull(renamed(head), base) : claimKeys.pull(head, renamed(base))
 }
 
-/** The unmerged pull requests that name a branch as their head or base, in any repository. */
+/** Returns the unmerged pull requests, of any repository, with the branch as head or base. */
 async function unmergedOf({ views }: Services, repoId: number, branch: string): Promise<IssueRef[]> {
   const key = branchKey(repoId, branch)
   const unmerged = { status: { $in: ['open', 'closed'] } } as const
@@ -49,11 +46,9 @@ async function unmergedOf({ views }: Services, repoId: number, branch: string): 
 }
 
 /**
- * Takes the claims that the open pull requests of a branch will need under its new name, before there is a branch of that name:
- * so nobody else can open the same pull request meanwhile. They keep those that they have. Resolves to what gives back the
- * new ones when the branch keeps its name.
- *
- * @throws Refused (conflict, unprocessable); then no claim is left
+ * Takes the claims of open pull requests under the new name before the branch exists, so that others cannot open the
+ * same pull request meanwhile. Keeps the old claims. Resolves to a function that releases the new ones. @throws Refused
+ * (conflict, unprocessable); then it has released all
  */
 export async function claimRenamed(
   services: Services,
@@ -94,8 +89,8 @@ export async function claimRenamed(
 }
 
 /**
- * Gives the pull requests of a renamed branch its new name. May be repeated, at any time: `position` is that of the event
- * of the rename, and who has named a branch of the old name that was made after it is left alone.
+ * Renames the branch in its pull requests. `position`: of the rename; a later pull request means a new branch of the
+ * old name and is ignored. Idempotent at any time.
  */
 export async function renameInPulls(
   services: Services,
@@ -119,8 +114,8 @@ export async function renameInPulls(
 }
 
 /**
- * One pull request. In turn with edits of it: one of them could release the claim that the other relies on. When another
- * pull request has the same head and base under the new name, this one stays as it is, as if its branch were deleted.
+ * Renames the branch in one pull request, under the lock of edits, which could release the claim. When another pull
+ * request has this head and base under the new name, this one is handled as if its branch were deleted.
  */
 async function renameInPull(
   services: Services,
@@ -145,10 +140,7 @@ async function renameInPull(
   }
 }
 
-/**
- * Gives a pull request the new name of a branch that was renamed while the request looked at the old one: its event came
- * after that of the rename.
- */
+/** Applies a rename that happened while the request looked at the old name: its event came after that of the rename. */
 export async function followRenames(
   services: Services,
   context: CommandContext,
@@ -163,15 +155,15 @@ export async function followRenames(
   }
 }
 
-/** The rename by which a branch has gone; undefined while it is there, and when something else has removed it. */
+/** Returns the rename that removed a branch; undefined when it exists, or was removed otherwise. */
 async function renameOf(services: Services, point: BranchPoint): Promise<RenamedBranch | undefined> {
   const fate = await fateOf(services, point)
   return typeof fate === 'object' ? fate : undefined
 }
 
 /**
- * What the log says of a branch: it has a tip; it was renamed, or deleted (also with its repository); or the move that made it
- * is not recorded yet, as when a node ends within a push and another one has not finished it.
+ * Returns the state of a branch in the log: it has a tip, was renamed, or deleted (also with its repository), or its
+ * move is not recorded yet, as after a crash within a push.
  */
 export async function fateOf(
   services: Services,
@@ -185,7 +177,7 @@ export async function fateOf(
   return renamed?.from === point.branch ? renamed : 'deleted'
 }
 
-/** The branch that an event has renamed. */
+/** Parses the rename in an event. */
 export function renamedIn({ repoId, cause, refs }: GitEvent['data']): RenamedBranch | undefined {
   if (cause !== 'branch-rename') return undefined
   const [from] = branchNames(refs.flatMap(({ ref, to }) => (to === null ? [ref] : [])))
@@ -193,7 +185,7 @@ export function renamedIn({ repoId, cause, refs }: GitEvent['data']): RenamedBra
   return from === undefined || to === undefined ? undefined : { repoId, from, to }
 }
 
-/** The last event that has moved a branch. It is mostly near the end of the stream. */
+/** Returns the last event that moved a branch. It is mostly near the end of the stream. */
 async function lastMoveOf(
   { events }: Services,
   { repoId, branch }: Pick<BranchPoint, 'repoId' | 'branch'>,
@@ -207,8 +199,8 @@ async function lastMoveOf(
 }
 
 /**
- * Whether a pull request has named the branch after a position: then it means one that was made again. `orOpened`: it also
- * counts that it was opened again.
+ * Returns whether a pull request names the branch since a position, and so means a newly created branch. `orOpened`:
+ * being reopened counts, too.
  */
 export async function hasNamedSince(
   { events }: Services,

@@ -1,4 +1,4 @@
-/** What a change of the base branch depends on. */
+/** Checks a new base branch. */
 
 import { Refused, refuse } from '../../../errors/refusal.ts'
 import { diffStat, mergeBase } from '../../../git/commits/history.ts'
@@ -9,7 +9,7 @@ import { tryMerge } from '../check-mergeability.ts'
 import type { ActivePull } from '../pull-request.decider.ts'
 import { requireTip } from './branch-tips.ts'
 
-/** The new base branch, compared with the head. @throws Refused (not found, unprocessable) */
+/** Compares the new base branch with the head. @throws Refused (not found, unprocessable) */
 export async function targetOf(services: Services, pull: ActivePull, branch: string) {
   const { head, base } = pull
   if (head.repoId === base.repoId && head.branch === branch) {

@@ -39,11 +39,11 @@ interface Update {
   style: UpdateStyle
 }
 
-/** `pulls.update.2`: an update needs the right to push to the head branch. A rebase is like a force-push. */
+/** Checks `pulls.update.2`: an update needs permission to push to the head branch. A rebase is like a forced push. */
 async function requireUpdateRight(services: Services, pull: ActivePull, update: Update): Promise<void> {
   const { views } = services
   const { style, updater } = update
-  // The rights may have ended while the request waited for its turn.
+  // Permissions may have ended while the request waited for the lock.
   const repository = await views.repositories.get(`${update.repository.id}`)
   if (repository === undefined || !atLeast(accessTo(repository, updater), 'read')) {
     throw new Refused(refuse.notFound('repository not found'))
@@ -93,7 +93,7 @@ async function buildUpdate(
   return commitTree(dir, { tree, parents: [head.sha, base], message, ...people })
 }
 
-/** Updates the head branch, unless it includes the base. One update or merge of a repository at a time. */
+/** Updates the head branch unless it includes the base, under the lock of merges. */
 async function updatePull(
   services: Services,
   context: CommandContext,
@@ -120,7 +120,7 @@ async function updatePull(
 
     const ref = `refs/heads/${head.branch}`
     await withRefLock(services, head.repoId, async (since) => {
-      // To rebase many commits takes long: the right may have ended, or the branch been protected, since.
+      // A long rebase: permissions may have ended, or the branch been protected, since.
       await services.projector.current()
       await requireUpdateRight(services, state, { ...wanted, updater: await updaterNow() })
       const moved = [{ ref, from: headTip, to: tip }]
@@ -146,7 +146,7 @@ export const updatePullRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'read')
       signedIn(request)
       const { index } = await pullFor(services, repository.id, request.params.index)
-      // A retried request finds the base in the head. If the base has moved since, it is another update.
+      // A retried request finds the base in the head. If the base has moved, it updates again.
       const context = requestContext(request)
       const style = request.query.style === 'rebase' ? 'rebase' : 'merge'
       await updatePull(services, context, index, {

@@ -41,7 +41,7 @@ import { decideCreate, repositoryDecider } from '../repository.decider.ts'
 import { requireRepositoryName } from '../repository-name.ts'
 import { addDefaultLabels, FIRST_CONTENT, firstFiles } from './first-content.ts'
 
-/** About what an empty repository takes. */
+/** Estimated size of an empty repository, in bytes. */
 const NEW_REPOSITORY_BYTES = 16 * 1024
 
 const CreateRepoOption = Type.Object(
@@ -57,7 +57,7 @@ const CreateRepoOption = Type.Object(
   { title: 'CreateRepoOption' },
 )
 
-/** Claims a name among the repositories of an owner. @throws Refused (conflict) when another repository has it */
+/** Claims a name in the namespace of an owner. @throws Refused (conflict) when it is taken */
 export async function claimRepositoryName(
   services: Services,
   context: CommandContext,
@@ -75,7 +75,7 @@ export async function claimRepositoryName(
     )
 }
 
-/** The organization in which the requester may create repositories. @throws Refused (not found, forbidden) */
+/** Returns the organization, if the requester may create repositories in it. @throws Refused (not found, forbidden) */
 export async function organizationToCreateIn(
   services: Services,
   request: FastifyRequest,
@@ -89,16 +89,14 @@ export async function organizationToCreateIn(
   return organization
 }
 
-/** Who has a right to the new repository only as its creator: whoever creates it as a member of a team. */
+/** Returns the creator if nothing else gives them access to the new repository: a member of a team. */
 export function onlyCreator(creator: AccountDocument, owner: AccountDocument): AccountRef | undefined {
   const { id, login, siteAdmin: isSiteAdmin, memberships } = creator
   if (owner.kind === 'user' || isSiteAdmin || memberships[`${owner.id}`] !== undefined) return undefined
   return { id, login }
 }
 
-/**
- * Takes a repository back that was just made for an account that is being deleted. @throws Refused (conflict) then
- */
+/** Deletes a new repository of an account that is being deleted. @throws Refused (conflict) then */
 export async function requireOwnerStays(
   services: Services,
   context: CommandContext,
@@ -110,7 +108,7 @@ export async function requireOwnerStays(
   throw new Refused(refuse.conflict(`the account ${owner.login} is being deleted`))
 }
 
-/** Makes the first commit, of these files. */
+/** Creates the first commit, of these files. */
 async function initialize(
   services: Services,
   context: CommandContext,
@@ -123,7 +121,7 @@ async function initialize(
 ): Promise<void> {
   const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async (since) => {
-    // The branch of the first attempt may be gone since.
+    // The branch of the first attempt may be deleted since.
     if (await earlierResult(services, context, gitStream(repoId), 'auto-init')) return
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
@@ -132,14 +130,14 @@ async function initialize(
       author: signature,
       committer: signature,
     })
-    // The branch has its first commit already: this is a retried request, or a push was faster.
+    // The branch has its first commit already, by an earlier attempt or a push.
     if (outcome !== 'moved') return
     const ref = `refs/heads/${defaultBranch}`
     await recordRefs(services, context, repoId, 'auto-init', [{ ref, from: null, to: sha }], since)
   })
 }
 
-/** A repository that was just made, for the answer. @throws Refused (not found) when it is deleted again */
+/** Returns a new repository for the answer. @throws Refused (not found) when it was deleted */
 export function repositoryNow(services: Services, id: number): Promise<RepositoryDocument> {
   const source = { id, stream: repositoryStream(id), view: services.views.repositories, fold: repositoryFold }
   return documentNow(services, 'repository', source)
@@ -168,7 +166,7 @@ export const createRepositoryRoutes: Routes = (services) => {
     const year = new Date(context.at).getUTCFullYear()
     const files = await firstFiles(body, { name, owner: owner.login, year })
     const repoId = await takeNumber(services, context, idsStream('repository'))
-    // A retried request may find its repository created, or deleted since.
+    // A retried request may find its repository created, or deleted.
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
     if (status === undefined) {
       const { id, login, kind } = owner
@@ -210,7 +208,7 @@ export const createRepositoryRoutes: Routes = (services) => {
       return create(request, reply, requester, requester, request.body)
     })
 
-    // The second one is Gitea's older name of the first one; Terraform and others use it.
+    // The second path is an older name in Gitea, which Terraform and others use.
     for (const path of ['/orgs/:org/repos', '/org/:org/repos']) {
       app.post(
         path,

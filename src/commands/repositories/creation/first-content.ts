@@ -1,4 +1,4 @@
-/** First content of a new repository: a README, a license, labels. */
+/** Creates the first content of a repository: a README, a license, labels. */
 import { type Static, Type } from 'typebox'
 import { Refused, refuse } from '../../../errors/refusal.ts'
 import type { LabelSettings } from '../../../events/catalog/labels.ts'
@@ -12,7 +12,7 @@ import { licenseText } from './licenses.ts'
 
 const Word = (description: string) => Type.Optional(Type.String({ maxLength: 255, description }))
 
-/** The fields of a new repository about it. */
+/** Body fields of the first content. */
 export const FIRST_CONTENT = {
   readme: Word('Default: the name and the description, which auto_init writes anyway'),
   license: Word('a name in the list of SPDX, as MIT; it is the file LICENSE of a first commit'),
@@ -28,7 +28,7 @@ const Option = Type.Object({
   auto_init: Type.Optional(Type.Boolean()),
 })
 
-/** The values of each field besides the empty one, if it has a list of them. */
+/** The only supported value of each field besides the empty one. */
 const KNOWN: Record<Exclude<keyof typeof FIRST_CONTENT, 'license'>, string | undefined> = {
   readme: 'Default',
   issue_labels: 'Default',
@@ -37,7 +37,7 @@ const KNOWN: Record<Exclude<keyof typeof FIRST_CONTENT, 'license'>, string | und
   object_format_name: 'sha1',
 }
 
-/** Refuses unsupported fields by name instead of ignoring them. @throws Refused (unprocessable) */
+/** Rejects unsupported fields instead of ignoring them. @throws Refused (unprocessable) */
 function requireKnown(body: Static<typeof Option>): void {
   const given = new Map<string, unknown>(Object.entries(body))
   const errors = Object.entries(KNOWN).flatMap(([field, known]) => {
@@ -48,7 +48,7 @@ function requireKnown(body: Static<typeof Option>): void {
   if (errors.length > 0) throw new Refused(refuse.unprocessable(errors.join('; '), errors))
 }
 
-/** Files of the first commit, by name; empty when the request asks for none. @throws Refused (unprocessable) */
+/** Returns the files of the first commit, by name. @throws Refused (unprocessable) */
 export async function firstFiles(
   body: Static<typeof Option>,
   { name, owner, year }: { name: string; owner: string; year: number },
@@ -70,7 +70,7 @@ export async function firstFiles(
   return files
 }
 
-/** Gitea's labels of the name `Default`. */
+/** Gitea's label set `Default`. */
 const DEFAULT_LABELS: readonly (readonly [name: string, color: string, description: string])[] = [
   ['bug', 'ee0701', 'Something is not working'],
   ['duplicate', 'cccccc', 'This issue or pull request already exists'],
@@ -92,7 +92,7 @@ export const addDefaultLabels = (services: Services, context: CommandContext, re
     })),
   )
 
-/** Makes labels; `step` tells one from the others. A retried request goes on where the first attempt stopped. */
+/** Creates labels. A retried request continues where its first attempt stopped. */
 export async function addLabels(
   services: Services,
   context: CommandContext,
@@ -100,7 +100,7 @@ export async function addLabels(
   wanted: readonly { step: string; settings: LabelSettings }[],
 ): Promise<void> {
   for (const { step: name, settings } of wanted) {
-    // Each takes a number of its own, which a retried request takes again.
+    // Each takes its own number; a retried request takes it again.
     const step = partOf(context, `label ${name}`)
     const id = await takeNumber(services, step, idsStream('label'))
     await labels.change(services, step, id, 'create', (state) =>

@@ -54,17 +54,17 @@ interface Fork {
 }
 
 /**
- * Makes a fork. Resolves to its id. The order is: claims, objects, the event of the creation, the refs. After a crash
- * the claims can be taken over, and recovery records the refs.
+ * Creates a fork. Resolves to its id. The order is claims, objects, event, refs: after a crash the claims can be taken
+ * over, and recovery records the refs.
  */
 async function createFork(services: Services, context: CommandContext, fork: Fork): Promise<number> {
   const repoId = await takeNumber(services, context, idsStream('repository'))
-  // One at a time on all nodes: of two copies of a request, one must not release claims that the other one relies on.
+  // Under a lock on all nodes: of two copies of a request, one could release claims that the other needs.
   await services.turns(`fork ${repoId}`, async () => {
-    // A retried request may find its fork made, or deleted since.
+    // A retried request may find its fork created, or deleted.
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
     if (status === undefined) {
-      // As much as the parent, although they share files: either may be deleted.
+      // Charged like the parent although they share files, since either may be deleted.
       const bytes = (await services.diskUsage.get(fork.base.id))?.gitBytes ?? 0
       const room = await reserveSpace(services, { owner: fork.owner, repoId, bytes })
       try {
@@ -83,7 +83,7 @@ async function createFork(services: Services, context: CommandContext, fork: For
   return repoId
 }
 
-/** Claims to be the owner's fork of a repository. @throws Refused (conflict) when the owner has another one */
+/** Claims the owner's only fork of a repository. @throws Refused (conflict) when the owner has one */
 export async function claimFork(
   services: Services,
   context: CommandContext,
@@ -104,7 +104,7 @@ export async function claimFork(
     )
 }
 
-/** Claims the fork and its name, and copies the objects. Releases the claims when that fails. */
+/** Claims the fork and its name, and copies the objects. Releases the claims on failure. */
 async function prepareFork(
   services: Services,
   context: CommandContext,
@@ -119,16 +119,16 @@ async function prepareFork(
     await claimRepositoryName(services, context, nameKey, stream)
     const dir = gitDirOf(services, repoId)
     await forkRepository(gitDirOf(services, base.id), dir)
-    // The default branch comes from the log: in git's copy it may be a moment older.
+    // The default branch comes from the log, since git's copy may be older.
     await setDefaultBranch(dir, base.defaultBranch)
   } catch (error) {
-    // There is no event of the fork yet, so nobody relies on the claims. A claim whose release fails can be taken over.
+    // The fork has no event yet, so its claims are unused. A claim that is not released can be taken over.
     await Promise.allSettled([forkKey, nameKey].map((key) => releaseClaim(services, context, key, stream)))
     throw error
   }
 }
 
-/** Records the fork and its branches. Pushes wait until the branches are recorded. */
+/** Records the fork and its branches, while pushes wait. */
 async function recordFork(
   services: Services,
   context: CommandContext,
@@ -157,10 +157,10 @@ async function recordFork(
           }),
         ),
       )
-      // The base may have been hidden since it was asked. After a crash, the process `owner_visibility` does it.
+      // The base may have been hidden meanwhile. After a crash the process `owner_visibility` handles it.
       await hideFork(services, context, { baseId: id, repoId })
     } catch (error) {
-      // The copy took so long that others took the claims over: this fork can never be made.
+      // The copy took so long that others took the claims over: this fork cannot be created.
       const stream = repositoryStream(repoId)
       if (error instanceof Refused && (await load(services, stream, repositoryDecider)).abandoned) {
         await deleteRepository(dir)
@@ -171,7 +171,7 @@ async function recordFork(
     const refs = (await listRefs(dir)).map(({ ref, sha }) => ({ ref, from: null, to: sha }))
     await recordRefs(services, context, repoId, 'fork', refs, since)
   })
-  // After a crash before it, the process `lfs_objects` does it.
+  // After a crash the process `lfs_objects` continues.
   await inheritLfsObjects(services, context, { from: id, to: repoId })
 }
 

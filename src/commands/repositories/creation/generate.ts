@@ -1,4 +1,4 @@
-/** Makes a repository from a template: `POST /repos/{owner}/{repo}/generate`. */
+/** Creates a repository from a template: `POST /repos/{owner}/{repo}/generate`. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { accessTo } from '../../../access/access.ts'
@@ -62,7 +62,7 @@ const GenerateRepoOption = Type.Object(
 )
 type Wanted = Static<typeof GenerateRepoOption>
 
-/** The most labels that are copied. */
+/** Maximum number of copied labels. */
 const MAX_LABELS = 500
 
 interface Generation {
@@ -74,10 +74,10 @@ interface Generation {
   wanted: Wanted
 }
 
-/** @throws Refused (unprocessable) for what cannot be generated */
+/** @throws Refused (unprocessable) unless the request can be fulfilled */
 function requireGeneratable({ template }: RepositoryDocument, wanted: Wanted): void {
   if (!template) throw new Refused(refuse.unprocessable('the repository is not a template'))
-  // Refuse it instead of ignoring it: the caller would rely on it.
+  // Refuse instead of ignoring, since the client would rely on it.
   if (wanted.webhooks) throw new Refused(refuse.unprocessable('webhooks: is not supported'))
   const { git_content, topics, labels: withLabels, protected_branch, git_hooks, avatar } = wanted
   if (![git_content, topics, withLabels, protected_branch, git_hooks, avatar].some(Boolean)) {
@@ -85,7 +85,7 @@ function requireGeneratable({ template }: RepositoryDocument, wanted: Wanted): v
   }
 }
 
-/** The account that gets the repository, if the requester may create one there. @throws Refused */
+/** Returns the future owner, if the requester may create repositories there. @throws Refused */
 async function ownerFor(
   services: Services,
   request: FastifyRequest,
@@ -101,8 +101,8 @@ async function ownerFor(
 }
 
 /**
- * Makes the repository, and resolves to its id. The order is as for a new repository: number, claim, objects, events. A
- * crash leaves a repository without its content, or nothing; a retry goes on.
+ * Creates the repository. Resolves to its id. The order is number, claim, objects, events. A crash leaves an empty
+ * repository or nothing; a retry continues.
  */
 async function generate(
   services: Services,
@@ -154,7 +154,7 @@ async function generate(
   return repoId
 }
 
-/** Makes one commit of the files on the template's default branch. */
+/** Commits the files of the template's default branch. */
 async function copyContent(
   services: Services,
   context: CommandContext,
@@ -163,7 +163,7 @@ async function copyContent(
 ): Promise<void> {
   const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async (since) => {
-    // The branch of the first attempt may be gone since.
+    // The branch of the first attempt may be deleted since.
     if (await earlierResult(services, context, gitStream(repoId), 'auto-init')) return
     const made = await copyAsFirstCommit(gitDirOf(services, template.id), gitDirOf(services, repoId), {
       from: template.defaultBranch,
@@ -172,7 +172,7 @@ async function copyContent(
       author: signature,
       committer: signature,
     })
-    // The branch has its first commit already: this is a retried request, or a push was faster.
+    // The branch has its first commit already, by an earlier attempt or a push.
     if (made?.outcome !== 'moved') return
     const ref = `refs/heads/${defaultBranch}`
     await recordRefs(services, context, repoId, 'auto-init', [{ ref, from: null, to: made.sha }], since)

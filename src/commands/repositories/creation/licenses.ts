@@ -1,4 +1,4 @@
-/** The texts of licenses, by their names in the list of SPDX. */
+/** Reads texts of licenses by their SPDX names. */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { Type } from 'typebox'
@@ -7,13 +7,13 @@ import { checkOf } from '../../../storage/checked-json.ts'
 const isLicense = checkOf(Type.Object({ licenseText: Type.String() }))
 const { resolve } = createRequire(import.meta.url)
 
-/** Names of files, and nothing else. */
+/** Matches SPDX names that are safe as file names. */
 const NAME = /^[a-z0-9][-+.a-z0-9]{0,99}$/i
 
-/** Placeholders in licenses for the year and the copyright holders. */
+/** Matches the placeholders for the year and the copyright holder. */
 const HOLDER = /<year> <(?:copyright holders?|owner)>/g
 
-/** The text of a license, for work of this year and holder; undefined when SPDX knows no license of that name. */
+/** Returns the text of a license with this year and holder; undefined for a name unknown to SPDX. */
 export async function licenseText(
   name: string,
   { year, holder }: { year: number; holder: string },

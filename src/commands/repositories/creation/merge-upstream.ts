@@ -1,4 +1,4 @@
-/** Brings a branch of a fork up to date with its parent: `POST /repos/{owner}/{repo}/merge-upstream`. */
+/** Updates a branch of a fork from its parent: `POST /repos/{owner}/{repo}/merge-upstream`. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { accessTo, atLeast } from '../../../access/access.ts'
@@ -48,7 +48,10 @@ interface Upstream {
   tip: string
 }
 
-/** Of the same name, or the default branch of the parent, as in Gitea. @throws Refused (unprocessable, not found) */
+/**
+ * Returns the parent's branch of the same name, or its default branch, as in Gitea. @throws Refused (unprocessable, not
+ * found)
+ */
 async function upstreamOf(
   services: Services,
   { parentId }: RepositoryDocument,
@@ -68,7 +71,7 @@ async function upstreamOf(
   return { parent, branch: found.name, tip: found.commit.sha }
 }
 
-/** Refuses a branch that requires signed commits: the commits of the parent are not verified here, a push verifies them. */
+/** Refuses a branch that requires signed commits: only a push verifies signatures. */
 function requireMayUpdate(writer: Writer, branch: string): void {
   requireMayPush(writer, branch)
   if (protectionOf(writer.repository.protections, branch)?.requireSigned) {
@@ -76,7 +79,7 @@ function requireMayUpdate(writer: Writer, branch: string): void {
   }
 }
 
-/** The next tip of the branch. @throws Refused (conflict) */
+/** Returns the new tip of the branch. @throws Refused (conflict) */
 async function nextTip(
   services: Services,
   context: CommandContext,
@@ -107,7 +110,7 @@ async function mergeUpstream(
   const repoId = repository.id
   const dir = gitDirOf(services, repoId)
   const ref = `refs/heads/${branch}`
-  // Before the lock: it may take long.
+  // Before the lock, since it may take long.
   await fetchObjects(dir, gitDirOf(services, parent.id), tip)
   const isForward = async (to: string) => ((await isAncestor(dir, to, tip)) ? 'fast-forward' : 'merge')
   return withRefLock(services, repoId, async (since) => {
@@ -119,7 +122,7 @@ async function mergeUpstream(
     if (from === null) throw new Refused(refuse.notFound('branch not found'))
     if (await isAncestor(dir, tip, from)) return 'up-to-date'
     const to = await nextTip(services, context, writer, upstream, { branch, from, ffOnly: ffOnly ?? false })
-    // Before the move: a retry after a crash finds the branch moved, and does nothing more.
+    // Before the move: a retry after a crash finds the branch moved, and does nothing.
     await mergeLfsObjects(services, context, { repoId, head: { repoId: parent.id } }, { from, to })
     const moves = [{ ref, from, to }]
     const outcome = await moveJournaled(services, context, repoId, 'update', moves, () =>

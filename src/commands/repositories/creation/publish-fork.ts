@@ -1,4 +1,4 @@
-/** Whether a fork may be shown to everybody: it has the commits of the repositories that it comes from. */
+/** Decides whether a fork may become public: it has the commits of its ancestors. */
 
 import { accessTo } from '../../../access/access.ts'
 import { isOpenTo } from '../../../access/visibility.ts'
@@ -8,12 +8,12 @@ import type { Services } from '../../../services/services.ts'
 import { repositories } from '../../execution/aggregates.ts'
 import { hiddenness } from '../repository.decider.ts'
 
-/** Forks of forks of forks: nobody needs so many. */
+/** Maximum number of ancestors that are checked. */
 const MAX_ANCESTORS = 100
 
 /**
- * Whether the requester administers each repository above the fork, up to the first one that everybody may see. A
- * deleted one counts as it was at its end, and nobody administers it. So a fork of a fork shows no more than the fork.
+ * Returns whether the requester administers all ancestors up to the first public one. A deleted ancestor keeps its last
+ * visibility and has no admins. So a fork of a fork shows no more than the fork.
  */
 export async function mayPublishFork(
   services: Services,

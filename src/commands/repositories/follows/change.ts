@@ -1,4 +1,4 @@
-/** Appends what users make of repositories, and ends it when they may not read them any more. */
+/** Records stars and watches of repositories, and ends them when a user loses access. */
 
 import { Refused } from '../../../errors/refusal.ts'
 import type { AccountRef } from '../../../events/catalog/parts.ts'
@@ -9,7 +9,7 @@ import { follows } from '../../execution/aggregates.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { decideFollow, decideUnfollow, type FollowKind } from './follow.decider.ts'
 
-/** Begins to star or to watch. @throws Refused (unprocessable) when the user has too many already */
+/** Stars or watches a repository. @throws Refused (unprocessable) when the user has too many */
 export async function follow(
   services: Services,
   context: CommandContext,
@@ -25,8 +25,8 @@ export async function follow(
 }
 
 /**
- * Has somebody watch a repository that was just made: its owner, or who made it for an organization. Who watches as many as
- * one can gets it all the same.
+ * Makes a user watch a new repository: its owner, or the creator for an organization. Ignores the user's limit being
+ * reached.
  */
 export async function watchNew(
   services: Services,
@@ -42,7 +42,7 @@ export async function watchNew(
   }
 }
 
-/** Ends it. Nothing happens when the user does not. */
+/** Ends a star or watch, if any. */
 export async function unfollow(
   services: Services,
   context: CommandContext,
@@ -53,7 +53,7 @@ export async function unfollow(
   await follows.change(services, context, of, `not ${kind}`, (state) => decideUnfollow(state, kind, data))
 }
 
-/** Ends both: as the server itself, for a user who may not read the repository any more. */
+/** Ends both, as the server itself, for a user who has lost access. */
 export async function endFollow(
   services: Services,
   context: CommandContext,

@@ -1,4 +1,4 @@
-/** What a user makes of a repository: whether it is starred, and whether it is watched. Pure. */
+/** The aggregate of a user's star and watch of a repository. Pure. */
 
 import { refuse } from '../../../errors/refusal.ts'
 import type { FollowEvent } from '../../../events/catalog/notifications.ts'
@@ -11,10 +11,9 @@ export interface FollowState {
   watched: boolean
 }
 
-/** Stars, or watches. */
 export type FollowKind = keyof FollowState
 
-/** A user may star and watch at most this many repositories: a list of them asks the store for all at once. */
+/** Maximum number of starred, and of watched, repositories of a user: a list reads all at once. */
 const MAX_FOLLOWED = 5000
 
 export const followDecider: Decider<FollowState, FollowEvent> = deciderOf({
@@ -33,7 +32,7 @@ const TYPES = {
   watched: { begin: 'RepositoryWatched', end: 'RepositoryUnwatched' },
 } as const
 
-/** Begins to star or to watch; no event when the user does already. `followed`: how many others the user has. */
+/** Stars or watches; no event when it is so already. `followed`: number of others that the user has. */
 export function decideFollow(
   state: FollowState,
   kind: FollowKind,
@@ -47,7 +46,7 @@ export function decideFollow(
   return [{ type: TYPES[kind].begin, data }]
 }
 
-/** Ends it; no event when the user does not. */
+/** Ends a star or watch; no event without one. */
 export function decideUnfollow(
   state: FollowState,
   kind: FollowKind,

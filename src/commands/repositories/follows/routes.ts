@@ -10,7 +10,7 @@ import { follow, unfollow } from './change.ts'
 import type { FollowKind } from './follow.decider.ts'
 
 export const followRoutes: Routes = (services) => {
-  /** Whoever may read a repository may star and watch it. */
+  /** Requires read access. */
   async function change(
     request: FastifyRequest & RepositoryRequest,
     reply: FastifyReply,

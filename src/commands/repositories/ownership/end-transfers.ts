@@ -5,7 +5,7 @@ import type { CommandContext } from '../../execution/command-context.ts'
 import { forEachSettled } from '../../execution/for-each-settled.ts'
 import { decideForgetUser } from './ownership.decider.ts'
 
-/** Ends the transfers that wait for an account that is gone: nobody can accept or reject them any more. */
+/** Ends the pending transfers to a deleted account, which cannot answer them. */
 export async function endTransfersTo(
   services: Services,
   context: CommandContext,

@@ -1,4 +1,4 @@
-/** What follows for repositories when an organization, or the repository that they are a fork of, is shown to fewer. */
+/** Hides repositories when their organization, or the repository that they were forked from, is hidden. */
 
 import { awaitPermissions } from '../../../access/await-permissions.ts'
 import { isOpenTo } from '../../../access/visibility.ts'
@@ -13,10 +13,10 @@ import { withOrganizationLock } from '../../organizations/organization-lock.ts'
 import { decideEndHiding, shownTo, widerThan } from '../../organizations/visibility.ts'
 import { decideEdit, decideOwnerVisibility, hiddenness } from '../repository.decider.ts'
 
-/** So many repositories are written at one time. */
+/** Number of repositories that are changed concurrently. */
 const AT_ONCE = 32
 
-/** Records in the repositories of an organization who may see it now. Those that know it already stay as they are. */
+/** Records the present visibility of an organization in its repositories, where it differs. */
 export async function recordOwnerVisibility(
   services: Services,
   context: CommandContext,
@@ -24,15 +24,15 @@ export async function recordOwnerVisibility(
 ): Promise<void> {
   const organization = await organizations.load(services, organizationId)
   if (organization.status !== 'active') return
-  // The documents of thousands would be read in one turn.
+  // Only ids: thousands of documents would block the event loop.
   const owned = await services.views.repositories.ids({ ownerId: organizationId })
   await recordIn(services, context, owned, shownTo(organization))
 }
 
 /**
- * Runs `work`, which makes a repository the owner's and records who may see the owner: as `currentVisibility` says it then. An
- * organization does not begin to be hidden meanwhile: that has the same turn. A node that stood still may have lost the turn
- * without knowing, so it looks again; after a crash the process `owner_visibility` does it.
+ * Runs `work`, which gives the owner a repository and records the owner's visibility (`currentVisibility`), under the
+ * lock that hiding an organization takes. A suspended node may have lost the lock, so it checks again; after a crash
+ * the process `owner_visibility` does.
  */
 export async function withOwnerVisibility<T>(
   services: Services,
@@ -49,7 +49,7 @@ export async function withOwnerVisibility<T>(
   })
 }
 
-/** Hides an organization's repository from those who may not see the organization now. It is never shown to more by this. */
+/** Hides an organization's repository from users who may not see the organization now. Never widens the visibility. */
 export async function hideLikeOwner(
   services: Services,
   context: CommandContext,
@@ -86,9 +86,8 @@ async function recordIn(
 }
 
 /**
- * Hides the repositories of an organization that is to be hidden, before it is: so at no moment a repository is shown to
- * somebody who may not see its organization. To be called in the turn of the organization. Returns whether there was
- * something to hide.
+ * Hides the repositories of an organization before the organization itself, so that they are never more visible than
+ * it. Call it under the organization's lock. Returns whether there was something to hide.
  */
 export async function hideRepositories(
   services: Services,
@@ -98,14 +97,14 @@ export async function hideRepositories(
   const organization = await organizations.load(services, organizationId)
   if (organization.status !== 'active' || organization.hidesTo === null) return false
   await recordOwnerVisibility(services, context, organizationId)
-  // Some may have come meanwhile.
+  // The organization may have received some meanwhile.
   await awaitPermissions(services)
   const wider = { ownerId: organizationId, ownerVisibility: { $in: widerThan(organization.hidesTo) } }
   await recordIn(services, context, await services.views.repositories.ids(wider), organization.hidesTo)
   return true
 }
 
-/** Ends what `HidingStarted` has begun, if it was cut off. To be called in the turn of the organization. */
+/** Finishes an interrupted `HidingStarted`. Call it under the organization's lock. */
 export async function finishHiding(
   services: Services,
   context: CommandContext,
@@ -115,13 +114,13 @@ export async function finishHiding(
   await organizations.change(services, context, organizationId, 'end hiding', decideEndHiding)
 }
 
-/** Whether a repository is hidden from anyone now: then its forks are private. */
+/** Returns whether a repository is hidden from anyone. Then its forks are private. */
 export async function isHidden(services: Services, repoId: number): Promise<boolean> {
   const state = await repositories.load(services, repoId)
   return state.status === 'none' || !isOpenTo(hiddenness(state), null)
 }
 
-/** Makes a fork private that was made while its base was being hidden. */
+/** Makes a fork private if its base was hidden meanwhile. */
 export async function hideFork(
   services: Services,
   context: CommandContext,
@@ -142,8 +141,8 @@ async function makePrivate(
 }
 
 /**
- * Makes the forks of a repository private, as in Gitea, unless everybody may see the repository now. Their own forks
- * follow when the log has this. Nothing is ever made public by this: a fork may have commits of its own.
+ * Makes the forks of a repository private, as in Gitea, unless it is public now. Their forks follow by the event. Never
+ * makes one public: a fork may have its own commits.
  */
 export async function hideForksOf(
   services: Services,

@@ -1,4 +1,4 @@
-/** Who owns a repository, and who is to own it: Gitea's rules of transfers. Pure. */
+/** Decides transfers of a repository, by Gitea's rules. Pure. */
 
 import { contended, type Refusal, refuse } from '../../../errors/refusal.ts'
 import type { Visibility } from '../../../events/catalog/organizations.ts'
@@ -13,7 +13,7 @@ type Active = Extract<RepositoryState, { status: 'active' }>
 const gone = refuse.notFound('repository not found')
 export const noTransfer = refuse.notFound('no transfer of this repository is pending')
 
-/** `ownerId`: the owner whose right to give it away was checked. */
+/** `ownerId`: the owner whose permission was checked. */
 function givenAway(state: RepositoryState, ownerId: number, recipient: AccountRef): Active | Refusal {
   if (state.status !== 'active') return gone
   if (state.transfer !== null) return refuse.conflict('a transfer of this repository is pending already')
@@ -25,7 +25,7 @@ function givenAway(state: RepositoryState, ownerId: number, recipient: AccountRe
   return state
 }
 
-/** Offers the repository to its recipient. It stays where it is until that one has answered. */
+/** Offers the repository to its recipient. It stays with its owner until the answer. */
 export function decideStartTransfer(
   state: RepositoryState,
   ownerId: number,
@@ -36,7 +36,6 @@ export function decideStartTransfer(
   return [{ type: 'TransferStarted', data: { repoId: active.id, sender, recipient, teamIds } }]
 }
 
-/** An account that a repository is given to. */
 export interface NewOwner {
   owner: Owner
   ownerVisibility: Visibility
@@ -50,7 +49,7 @@ function transferred(state: Active, { owner, ownerVisibility, teamIds }: NewOwne
     { type: 'RepositoryTransferred', data },
     ...topicsSeen(state, { ...state, ownerVisibility }),
   ]
-  // The owner has all rights already.
+  // A collaborator who becomes the owner needs no collaboration.
   if (collaborators[`${owner.id}`] !== undefined) {
     const user = { id: owner.id, login: owner.login }
     events.push({ type: 'CollaboratorRemoved', data: { repoId, user } })
@@ -58,7 +57,7 @@ function transferred(state: Active, { owner, ownerVisibility, teamIds }: NewOwne
   return events
 }
 
-/** Gives the repository away at once. Its name is claimed before this. */
+/** Transfers the repository at once. Its name is claimed before. */
 export function decideTransfer(
   state: RepositoryState,
   ownerId: number,
@@ -68,7 +67,7 @@ export function decideTransfer(
   return 'refused' in active ? active : transferred(active, to)
 }
 
-/** Its recipient takes the repository. The teams are those that the sender has named. */
+/** Accepts a transfer. The teams are those that the sender named. */
 export function decideAcceptTransfer(
   state: RepositoryState,
   to: Omit<NewOwner, 'teamIds'>,
@@ -79,7 +78,7 @@ export function decideAcceptTransfer(
   return transferred(state, { ...to, teamIds: transfer.teamIds })
 }
 
-/** Ends a transfer: its recipient refuses it, or its sender takes it back. `recipientId`: whose transfer was meant. */
+/** Rejects or cancels a transfer. `recipientId`: the recipient of the intended transfer. */
 export function decideCancelTransfer(state: RepositoryState, recipientId: number): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
   const { id: repoId, transfer } = state
@@ -87,7 +86,7 @@ export function decideCancelTransfer(state: RepositoryState, recipientId: number
   return [{ type: 'TransferCanceled', data: { repoId, recipient: transfer.recipient } }]
 }
 
-/** Ends what a user who is being deleted has in the repository: the place among collaborators, a transfer that waits. */
+/** Removes a user who is being deleted from the collaborators, and ends a transfer to them. */
 export function decideForgetUser(state: RepositoryState, user: AccountRef): Decision<RepositoryEvent> {
   if (state.status !== 'active') return []
   const { id: repoId, transfer, collaborators } = state

@@ -1,4 +1,4 @@
-/** Commands that count only while a repository is that owner's whose rights were looked at. Pure. */
+/** Guards commands against a change of the owner. Pure. */
 import { contended } from '../../../errors/refusal.ts'
 import type { RepositoryDocument } from '../../../projections/models/repositories/repositories.fold.ts'
 import type { Decision } from '../../execution/decider.ts'
@@ -6,7 +6,7 @@ import type { RepositoryEvent, RepositoryState } from '../repository.decider.ts'
 
 type Decide<Event> = (state: RepositoryState) => Decision<Event>
 
-/** The requester's rights were those in a repository of this owner. When it has another one since, nothing is decided. */
+/** Refuses when the owner has changed since the requester's permission was checked. */
 export const ifStillOwnedBy =
   <Event extends RepositoryEvent>(
     { ownerId }: Pick<RepositoryDocument, 'ownerId'>,

@@ -1,4 +1,7 @@
-/** Gives a repository to another owner: `POST /repos/{owner}/{repo}/transfer`, `/transfer/accept`, `/transfer/reject`. */
+/**
+ * Transfers a repository to another owner: `POST /repos/{owner}/{repo}/transfer`, `/transfer/accept`,
+ * `/transfer/reject`.
+ */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -65,14 +68,17 @@ const asks = ({ transfer }: RepositoryDocument, requester: AccountDocument | nul
   transfer != null && requester !== null && mayAnswerTransfer(transfer, requester)
 const ownerRefOf = ({ id, login, kind }: AccountDocument) => ({ id, login, kind })
 
-/** @throws Refused (not found) also for an account that the requester may not see */
+/** @throws Refused (not found), also for a hidden account */
 async function newOwnerNamed(services: Services, requester: AccountDocument, login: string) {
   const account = await accountNamed(services, login)
   if (!account.deleted && canSee(account, requester)) return account
   throw notFoundIn(services.views.accounts, 'user not found')
 }
 
-/** The ids of these teams, each once. @throws Refused: unprocessable for unknown ones, forbidden for those of others */
+/**
+ * Returns the ids of these teams, each once. @throws Refused: unprocessable for unknown ones, forbidden for other
+ * owners' teams
+ */
 async function teamsOf(
   services: Services,
   requester: AccountDocument,
@@ -101,7 +107,9 @@ async function teamsOf(
   return wanted
 }
 
-/** Refuses early; only the claim decides. As in Gitea it is 422. @throws Refused (unprocessable) */
+/**
+ * Refuses a taken name early, with 422 as in Gitea. Only the claim is authoritative. @throws Refused (unprocessable)
+ */
 async function requireFreeName(
   { views }: Services,
   { login }: AccountDocument,
@@ -114,8 +122,8 @@ async function requireFreeName(
 }
 
 /**
- * Makes the repository the new owner's: room in the quota, claims, event, teams. An account does not become an owner while
- * it is being deleted: the two take turns.
+ * Transfers the repository: quota, claims, event, teams. A lock prevents a transfer to an account that is being
+ * deleted.
  */
 async function transferNow(
   services: Services,
@@ -149,10 +157,10 @@ async function transferNow(
       ? withSiteAdminLock(services, move)
       : withOrganizationLock(services, owner.id, move))
   } finally {
-    // From the event on, the repository itself counts for its owner.
+    // After the event the repository itself counts for its owner.
     room.end('dropped')
   }
-  // After a crash before this line, the process `transfers` does it.
+  // After a crash the process `transfers` continues.
   if (transferred !== undefined) await giveToTeams(services, context, transferred)
 }
 
@@ -169,7 +177,7 @@ async function offer(
   await repositories.change(services, context, id, 'start transfer', (state) =>
     decideStartTransfer(state, ownerId, transfer),
   )
-  // Who deletes an account looks for what is its own after the first step, and this looks after it was recorded.
+  // A deletion looks for belongings after its claim, and this looks for the claim after its event.
   if (!(await isBeingDeleted(services, recipient))) return
   await repositories.change(services, context, id, 'forget user', (state) =>
     decideForgetUser(state, refOf(recipient)),
@@ -192,8 +200,8 @@ export const transferRoutes: Routes = (services) => {
   }
 
   /**
-   * The context of a request, and the id of the repository that its path names or has named: a first attempt may have moved
-   * it. @throws Refused (not found) for who may neither read it nor answer its transfer
+   * Returns the context, and the id of the repository that the path names or named: a first attempt may have moved it.
+   * @throws Refused (not found) for a requester who may neither read it nor answer its transfer
    */
   async function contextOf(request: Request): Promise<{ context: CommandContext; repoId: number }> {
     const { params, requester } = request
@@ -205,13 +213,13 @@ export const transferRoutes: Routes = (services) => {
     return { context: commandContext(request), repoId: repository.id }
   }
 
-  /** Whether the first attempt of a retried request has carried out this step. */
+  /** Returns whether the first attempt of a retried request has done this step. */
   const isDone = async (context: CommandContext, repoId: number, step: Step) =>
     (await repositories.ifDone(services, context, repoId, step)) !== undefined
 
   /**
-   * The repository with a transfer that waits, for those who may answer it: they may not read it otherwise. Others must be
-   * able to read it. @throws Refused: not found also without a transfer
+   * Returns the repository with its pending transfer, for those who may answer it or read it.
+   * @throws Refused (not found), also without a transfer
    */
   async function pendingOf(request: Request) {
     const named = await repositoryNamed(services, request.params)
@@ -223,7 +231,7 @@ export const transferRoutes: Routes = (services) => {
     return { repository, transfer: repository.transfer, by, isAsked }
   }
 
-  /** @throws Refused for everybody who may not transfer the repository */
+  /** @throws Refused unless the requester may transfer the repository */
   async function ownedBy(request: Request) {
     const { repository } = await onRepository(services, request, 'admin')
     const requester = signedIn(request)

@@ -1,4 +1,4 @@
-/** What follows for teams when a repository gets another owner. The request does it, and a process after a crash. */
+/** Updates teams after a repository gets another owner: in the request, or in a process after a crash. */
 import { v5 as uuidV5 } from 'uuid'
 import type { Owner } from '../../../events/catalog/repositories.ts'
 import type { Services } from '../../../services/services.ts'
@@ -6,7 +6,7 @@ import { organizations, repositories } from '../../execution/aggregates.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { decideGainRepository, decideLoseRepository } from '../../organizations/team.decider.ts'
 
-/** The namespace of the ids of these events: the request and the process make the same ones. */
+/** Namespace of these event ids, so that request and process append the same events. */
 const TRANSFERS = '0c6d8a0b-6a51-4b7e-9f0e-6d1f4c2f8d53'
 
 export interface Transferred {
@@ -17,8 +17,8 @@ export interface Transferred {
 }
 
 /**
- * Takes the repository out of the teams of its old owner, and adds it to those of the new one. `context`: with the time of
- * the transfer. What was done before is not done again, also when admins have changed the teams since.
+ * Removes the repository from the teams of the old owner, and adds it to the given teams of the new one. `context`:
+ * with the time of the transfer. Idempotent, even after admins have changed the teams.
  */
 export async function giveToTeams(
   services: Services,

@@ -1,11 +1,11 @@
-/** Claims of names that only one account can have: logins (of users and organizations alike) and e-mail addresses. */
+/** Claims logins (of users and organizations) and e-mail addresses, each for one account. */
 import { decode } from '../../../events/codec.ts'
 import { claimKeys } from '../../../events/streams.ts'
 import type { WriteServices } from '../../../services/services.ts'
 import { type Claim, claimHolder, takeClaim } from '../../execution/claims.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 
-/** Claims a login or an e-mail address for the stream of a new account. Resolves to false when another one has it. */
+/** Claims a login or an e-mail address for the stream of an account. Resolves to false when it is taken. */
 export async function claimName(
   services: WriteServices,
   context: CommandContext,
@@ -16,7 +16,7 @@ export async function claimName(
   return (await takeClaim(services, context, { ...claimOf(services, kind, name), holder })).taken
 }
 
-/** The stream of the account that has a login or an e-mail address; undefined when it is free. */
+/** Returns the stream of the account with a login or e-mail address; undefined when it is free. */
 export function holderOfName(
   services: WriteServices,
   kind: 'login' | 'email',
@@ -38,7 +38,10 @@ function claimOf(services: WriteServices, kind: 'login' | 'email', name: string)
   }
 }
 
-/** The names of the account in a stream, as they are now. A deleted user keeps the login: events name accounts by it. */
+/**
+ * Returns the present names of the account in a stream. A deleted user keeps the login, since events name accounts by
+ * it.
+ */
 async function accountIn({ events }: WriteServices, stream: string) {
   let account: { login: string; email: string; emails: string[] } | undefined
   for await (const recorded of events.readStream(stream)) {

@@ -1,7 +1,7 @@
 /**
- * An account that is being deleted gets no new repository, no transfer and no membership. Whoever deletes takes a claim
- * first and then looks for those; whoever makes one records it first and then looks for the claim. So one of the two sees
- * the other. When the second dies before it looks, a process takes back what it made (`src/processes/users/deleted-users.ts`).
+ * Prevents new repositories, transfers and memberships of an account that is being deleted. The deletion takes a claim
+ * and then looks for those; their creation records them and then looks for the claim. So one of the two sees the other.
+ * When the creation crashes before it looks, a process removes them (`src/processes/users/deleted-users.ts`).
  */
 import type { AccountKind } from '../../../events/catalog/organizations.ts'
 import { claimKeys, organizationStream, userStream } from '../../../events/streams.ts'
@@ -22,15 +22,12 @@ const deletionOf = (services: WriteServices, { id, kind }: Account) => ({
     (await (kind === 'user' ? users : organizations).load(services, id)).status === 'deleted',
 })
 
-/** Whether the account is being deleted, or is deleted. */
+/** Returns whether the account is being deleted, or is deleted. */
 export async function isBeingDeleted(services: WriteServices, account: Account): Promise<boolean> {
   return (await claimHolder(services, deletionOf(services, account))) !== undefined
 }
 
-/**
- * Does `work`, which ends with the account's deletion, while nothing becomes the account's own. When it fails, the account
- * is free again.
- */
+/** Runs `work`, which deletes the account, under that claim. Releases the claim on failure. */
 export async function whileDeleting(
   services: WriteServices,
   context: CommandContext,

@@ -1,10 +1,10 @@
-/** Gitea's rules for logins of users and organizations and for e-mail addresses. */
+/** Checks logins, e-mail addresses and texts by Gitea's rules. */
 import { FIRST_ADMIN } from '../../../projections/models/users/accounts.fold.ts'
 
 export const MAX_LOGIN = 40
 const MAX_EMAIL = 254
 
-/** Names that are paths of this server, or of Gitea, which a client may take this server for. */
+/** Reserved logins: paths of this server, or of Gitea. */
 const RESERVED = new Set([
   '.well-known',
   'admin',
@@ -50,10 +50,10 @@ const RESERVED = new Set([
   'v2',
 ])
 
-/** Endings that mean a feed, a key file or a clone URL after `/{login}`. */
+/** Reserved endings: a feed, a key file or a clone URL after `/{login}`. */
 const RESERVED_ENDINGS = ['.git', '.wiki', '.keys', '.gpg', '.rss', '.atom', '.png']
 
-/** What is wrong with a login; undefined when it is valid. */
+/** Returns what is invalid in a login; undefined for a valid one. */
 export function loginProblem(login: string, siteAdmin = false): string | undefined {
   if (login === '') return 'must not be empty'
   if (login.length > MAX_LOGIN) return `must have at most ${MAX_LOGIN} characters`
@@ -71,10 +71,10 @@ export function loginProblem(login: string, siteAdmin = false): string | undefin
 const LOCAL_PART = /^[0-9A-Za-z!#$%&'*+/=?^_`{|}~][-.0-9A-Za-z!#$%&'*+/=?^_`{|}~]{0,63}$/
 const DOMAIN_LABEL = /^[0-9A-Za-z]([-0-9A-Za-z]{0,61}[0-9A-Za-z])?$/
 
-/** What is wrong with an e-mail address; undefined when it is valid. `admin@localhost` is valid. */
+/** Returns what is invalid in an e-mail address; undefined for a valid one. `admin@localhost` is valid. */
 export function emailProblem(email: string): string | undefined {
   if (email === '') return 'must not be empty'
-  // Before it is split: megabytes of points would become as many texts.
+  // Before the split: megabytes of dots would become as many texts.
   if (email.length > MAX_EMAIL) return 'is not an e-mail address'
   const at = email.lastIndexOf('@')
   const domain = email.slice(at + 1).split('.')
@@ -84,14 +84,14 @@ export function emailProblem(email: string): string | undefined {
 }
 
 /**
- * What is wrong with a free text: it must be one line without control characters, which a terminal would obey: those of
- * one byte, and those of Latin-1, as U+009B, which begins commands too.
+ * Returns what is invalid in a text: it must be one line without control characters (C0 and C1), which terminals would
+ * obey.
  */
 export function textProblem(text: string): string | undefined {
   return /[\p{Cc}\u2028\u2029]/u.test(text) ? 'must not have control characters' : undefined
 }
 
-/** What is wrong with a website. Clients show it as a link. */
+/** Returns what is invalid in a website. Clients show it as a link. */
 export function websiteProblem(website: string): string | undefined {
   if (website === '') return undefined
   const isLink = URL.canParse(website) && /^https?:$/.test(new URL(website).protocol)

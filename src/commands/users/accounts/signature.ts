@@ -1,4 +1,4 @@
-/** How a commit names an account. */
+/** Builds git signatures of accounts. */
 
 import { shownEmail, usersByEmail } from '../../../api/users/users.ts'
 import type { Signature } from '../../../events/catalog/branches.ts'
@@ -6,8 +6,8 @@ import type { AccountDocument } from '../../../projections/models/users/accounts
 import type { Services } from '../../../services/services.ts'
 
 /**
- * The author or committer for a date (ISO 8601), with the full name if the account has one, and with the address that
- * the API shows: a commit is public, and nobody can take it back.
+ * Returns the signature of an account for a date (ISO 8601), with the full name if any, and the address that the API
+ * shows: a commit is public and permanent.
  */
 export function signatureOf(
   { publicUrl }: Pick<Services, 'publicUrl'>,
@@ -18,7 +18,7 @@ export function signatureOf(
   return { name, email: shownEmail(account, publicUrl()), date }
 }
 
-/** The same people, with the addresses that the API shows of those who have an account. */
+/** Replaces the addresses of authors with accounts by those that the API shows. */
 export async function shownAuthors(
   services: Pick<Services, 'views' | 'publicUrl'>,
   authors: readonly Signature[],

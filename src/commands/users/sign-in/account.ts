@@ -1,6 +1,6 @@
 /**
- * The account of a person at a provider of OpenID Connect. A claim on issuer and subject decides which account it is,
- * and nothing else that the provider says: names and addresses change, and may be somebody else's tomorrow.
+ * Finds or creates the account of a person at an OpenID Connect provider. A claim on issuer and subject identifies it:
+ * names and addresses change owners.
  */
 import { createHash } from 'node:crypto'
 import { noReplyAddress } from '../../../api/users/users.ts'
@@ -39,17 +39,17 @@ function claimOf(services: Stores, { issuer, subject }: Person): Omit<Claim, 'ho
     .digest('hex')
   const stillHolds = async (holder: string) => {
     const { state } = await load(services, holder, userDecider)
-    // Who was deleted does not begin again under another name.
+    // A deleted person cannot start again under another name.
     return state.status === 'deleted' || isLinked(state, { issuer, subject })
   }
   return { key: claimKeys.identity(digest), stillHolds }
 }
 
 /**
- * The account of the person. At the first sign-in it is linked by its verified address, if the settings say so, or made.
- * @throws Refused (forbidden) when the account may not sign in, was deleted, or when another account has the verified
- *   address; (conflict) when it is being made at this moment; (unprocessable) when no login can be made for it. Nothing
- *   is changed then.
+ * Returns the account of the person. At the first sign-in it is linked by a verified address, if the settings say so,
+ * or created. On a refusal nothing is changed. @throws Refused: forbidden when the account may not sign in, is deleted,
+ * or when another account has the verified address; conflict when it is being created; unprocessable when no login can
+ * be derived
  */
 export async function accountFor(
   services: Stores,
@@ -82,12 +82,13 @@ async function firstSignIn(
   claim: Omit<Claim, 'holder'>,
 ): Promise<ExistingUser> {
   const { config } = services
-  // Anybody can say that an address is theirs. Only one that the provider has checked counts.
+  // Only addresses that the provider has verified count.
   const email = person.emailVerified && emailProblem(person.email) === undefined ? person.email : undefined
   const owner = email && (await holderOfName(services, 'email', email))
   if (owner === undefined || owner === '') return create(services, context, person, email || undefined, claim)
   const { state } = await load(services, owner, userDecider)
-  // Anybody can add an address that is not theirs: it must not stand for its owner, nor keep the owner out. A claim is taken
+  // A user may add an address of another person: it must neither stand for its owner nor lock the owner out. A claim is
+  // taken
   // before the address is added, and released after it was removed.
   if (state.status === 'existing' && !isPrimaryEmail(state, email)) {
     return create(services, context, person, undefined, claim)
@@ -109,7 +110,7 @@ async function firstSignIn(
   return existing(linked)
 }
 
-/** The order is number, claims of person, login and address, events: after a crash no half of a user is visible. */
+/** The order is number, claims of person, login and address, events: a crash leaves no visible part of a user. */
 async function create(
   services: Stores,
   context: CommandContext,
@@ -143,7 +144,7 @@ async function create(
     )
     return existing(made)
   } catch (error) {
-    // After a refusal there is no event. After any other failure the event may exist.
+    // After a refusal there is no event. After another failure the event may exist.
     if (error instanceof Refused) {
       for (const key of taken) await releaseClaim(services, context, key, stream)
     }
@@ -161,7 +162,7 @@ async function firstFree(
   throw new Refused(refuse.unprocessable(`"${logins[0]}" and names like it are taken; ask a site admin`))
 }
 
-/** One line without control characters, and not too long. */
+/** Returns a name as one line without control characters, truncated. */
 function plainName(name: string): string {
   const line = name
     .toWellFormed()

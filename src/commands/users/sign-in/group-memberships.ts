@@ -1,4 +1,4 @@
-/** Memberships in organizations by the groups that a person has at the provider. */
+/** Derives memberships in organizations from a person's groups at the provider. */
 
 import type { Person } from '../../../auth/sessions/openid-provider.ts'
 import type { GroupGrant } from '../../../config/setting-kinds.ts'
@@ -19,7 +19,7 @@ import {
 
 const RANK: Record<Permission, number> = { read: 1, write: 2, admin: 3 }
 
-/** The permission in each organization that the grants name, by its login in lower case; undefined: no member. */
+/** Returns the permission in each organization of the grants, by login in lower case; undefined for no membership. */
 export function membershipsBy(
   grants: readonly GroupGrant[],
   groups: ReadonlySet<string>,
@@ -34,7 +34,7 @@ export function membershipsBy(
   return wanted
 }
 
-/** The provider decides, as a site admin would: the setting names the organization. */
+/** The actor of these changes: a setting names the organization, so it has the permissions of a site admin. */
 const BY_SETTING = { id: 0, siteAdmin: true }
 
 function decideMembership(
@@ -42,7 +42,7 @@ function decideMembership(
   user: AccountRef,
   permission: Permission | undefined,
 ): Decision<OrganizationEvent> {
-  // It may have been deleted just now: nobody signs in the worse for that.
+  // It may just have been deleted; the sign-in goes on.
   if (state.status !== 'active') return []
   if (permission !== undefined) return decideSetMember(state, BY_SETTING, user, permission)
   if (!hasId(state.members, user.id)) return []
@@ -50,9 +50,8 @@ function decideMembership(
 }
 
 /**
- * Gives the user the memberships of the person's groups, and ends those whose group is gone, in the organizations of the
- * setting only. The last admin of an organization stays, and what a setting names and nobody has made is passed over;
- * the log says so.
+ * Sets the memberships of the person's groups and ends others, in the organizations of the setting only. Skips, with a
+ * log line, the last admin of an organization and organizations that do not exist.
  */
 export async function followGroups(
   services: WriteServices & Pick<Services, 'views' | 'config' | 'log'>,

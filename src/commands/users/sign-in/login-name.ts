@@ -1,12 +1,12 @@
-/** Logins of new accounts, from what a provider calls a person. */
+/** Derives logins of new accounts from a provider's names. */
 import { loginProblem, MAX_LOGIN } from '../accounts/names.ts'
 
-/** How many logins are tried when the first ones are taken. */
+/** Number of candidates when the first ones are taken. */
 const MAX_TRIES = 20
 
 /**
- * Logins that may be given to the person, the best first: what it is called there, made valid, and then the same with
- * numbers. A login that begins an e-mail address is the part before the @. Empty when nothing valid can be made of it.
+ * Returns valid logins for a person, best first: the provider's name, then with numbers. Uses the part of an e-mail
+ * address before the @. Empty when no valid one can be derived.
  */
 export function loginsFor(login: string, email: string): string[] {
   const name = [login, email].map(madeValid).find((made) => made !== '')
@@ -25,7 +25,7 @@ function madeValid(text: string): string {
     .normalize('NFKD')
     .replace(/\p{M}/gu, '')
     .replace(/[^0-9A-Za-z._-]+/g, '-')
-    // Of several in a row the first stays.
+    // Keep the first of several in a row.
     .replace(/([-._])[-._]+/g, '$1')
     .replace(/^[-._]+/, '')
   return withoutEnd(letters.slice(0, MAX_LOGIN))
