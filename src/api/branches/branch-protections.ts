@@ -138,7 +138,7 @@ function reviewFields(rules: ReviewRules, namesOf: (users: readonly number[] | n
   }
 }
 
-const unknown = refuse.notFound('there is no branch protection with that name')
+const unknown = refuse.notFound('branch protection not found')
 
 /** The rule with exactly that name. @throws Refused (not found) */
 export function protectionNamed({ protections }: RepositoryDocument, rule: string): BranchProtection {

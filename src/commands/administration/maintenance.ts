@@ -67,7 +67,7 @@ async function* linesOf(
     yield line({ maintained })
   } catch (error) {
     if (error instanceof Error && error.name === 'AbortError') return
-    log.error({ err: error }, 'a maintenance that was asked for failed')
+    log.error({ err: error }, 'a requested maintenance failed')
     yield line({ failed: error instanceof Error ? error.message : String(error) })
   }
 }

@@ -31,7 +31,10 @@ async function closePulls(services: Services, context: CommandContext, { repoId,
   if (!(await services.projector.waitFor(context.written, services.config.projectionWaitMs))) return
   const deleted = { ref: `refs/heads/${branch}`, from: sha, to: null }
   await closeFromDeleted(services, context, repoId, [deleted], context.written).catch((error: unknown) =>
-    services.log.warn({ err: error, repoId }, 'pull requests from a deleted branch are left to the process'),
+    services.log.warn(
+      { err: error, repoId },
+      'pull requests from a deleted branch are closed later, by the process pull_heads',
+    ),
   )
 }
 

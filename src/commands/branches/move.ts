@@ -45,7 +45,7 @@ async function requireMayMove(
   }
   if (await isAncestor(gitDirOf(services, repository.id), from, to)) return
   if (protection !== undefined) {
-    throw new Refused(refuse.forbidden('the branch is protected, and takes only fast-forwards'))
+    throw new Refused(refuse.forbidden('the branch is protected and accepts only fast-forwards'))
   }
   if (!force) throw conflict('new_commit_id: must be a fast-forward; send force to move the branch anyway')
 }

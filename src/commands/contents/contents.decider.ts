@@ -31,7 +31,7 @@ type Entry = Pick<TreeEntry, 'mode' | 'id'> | undefined
 function pathIn(path: string, field: string): string | Refusal {
   const parts = partsOf(path)
   if (parts === undefined || parts.length === 0) {
-    const reason = `${field}: is no path of a file`
+    const reason = `${field}: is not the path of a file`
     return refuse.unprocessable(reason, [reason])
   }
   return parts.join('/')
@@ -125,7 +125,7 @@ function staleRefusal(
   from: string,
   entry: Entry,
 ): Refusal | undefined {
-  if (entry === undefined && operation !== 'upload') return refuse.notFound(`there is no file ${from}`)
+  if (entry === undefined && operation !== 'upload') return refuse.notFound(`file ${from} not found`)
   const kind = entry && kindOf(entry)
   if (kind === 'dir') {
     if (operation === 'delete') return refuse.notFound(`${from} is a directory, not a file`)

@@ -87,7 +87,9 @@ async function labelOwnerFor(
   const { siteAdmin, memberships } = signedIn(request)
   const permission = memberships[`${organization.id}`]
   if (!siteAdmin && permission !== 'write' && permission !== 'admin') {
-    throw new Refused(refuse.forbidden('only members who may write change the labels of an organization'))
+    throw new Refused(
+      refuse.forbidden('only members with write permission may change the labels of an organization'),
+    )
   }
   return organizationAsLabelOwner(organization)
 }

@@ -39,8 +39,8 @@ export function decideUnlock(
   { lockId, by, force }: { lockId: number; by: AccountRef; force: boolean },
 ): LockEvent[] | Refusal {
   const lock = state.held
-  if (lock === null || lock.id !== lockId) return refuse.notFound('there is no such lock')
+  if (lock === null || lock.id !== lockId) return refuse.notFound('lock not found')
   const forced = lock.owner.id !== by.id
-  if (forced && !force) return refuse.forbidden(`the lock is ${lock.owner.login}'s; end it with force`)
+  if (forced && !force) return refuse.forbidden(`the lock is ${lock.owner.login}'s; release it with force`)
   return [{ type: 'LfsUnlocked', data: { repoId, lockId, path: lock.path, by, forced } }]
 }

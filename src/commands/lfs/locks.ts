@@ -131,7 +131,7 @@ export const lfsLockRoutes: Routes = (services) => {
           )
           await settled(services, context, reply)
           // A retried request may find another user's lock.
-          if (held?.id !== id) throw new Refused(refuse.conflict('the lock has been ended since'))
+          if (held?.id !== id) throw new Refused(refuse.conflict('the lock has been released since'))
           return reply.code(201).send({ lock: await wireOf({ ...held, repoId, lockedAt: madeAt(context) }) })
         } catch (error) {
           if (!(error instanceof Refused) || error.refusal.code !== 'already_locked') throw error
@@ -181,7 +181,7 @@ export const lfsLockRoutes: Routes = (services) => {
         const { id, login } = signedIn(request)
         const lock = await views.lfsLocks.get(`${pathNumber(request.params.id)}`)
         if (lock === undefined || lock.repoId !== repository.id) {
-          throw notFoundIn(views.lfsLocks, 'there is no such lock')
+          throw notFoundIn(views.lfsLocks, 'lock not found')
         }
         const wire = await wireOf(lock)
         const context = commandContext(request)

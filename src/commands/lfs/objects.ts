@@ -68,7 +68,7 @@ export const lfsObjectRoutes: Routes = (services) => {
     return new Map(found.map((document) => [document.oid, document]))
   }
 
-  const noSuchObject = () => notFoundIn(views.lfsObjects, 'there is no such object in this repository')
+  const noSuchObject = () => notFoundIn(views.lfsObjects, 'object not found in this repository')
 
   function problemOf({ oid, size }: LfsObject): string | undefined {
     if (!isOid(oid)) return 'oid: must be 64 hexadecimal digits in lower case'
@@ -113,7 +113,7 @@ export const lfsObjectRoutes: Routes = (services) => {
     return objects.map(({ oid, size }) => {
       const found = documents.get(oid)
       if (!isOid(oid)) return { oid, size, error: { code: 422, message: problemOf({ oid, size }) ?? '' } }
-      if (found === undefined) return { oid, size, error: { code: 404, message: 'there is no such object' } }
+      if (found === undefined) return { oid, size, error: { code: 404, message: 'object not found' } }
       return { oid, size: found.size, actions: { download: action(`/objects/${oid}`) } }
     })
   }

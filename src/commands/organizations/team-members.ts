@@ -44,7 +44,9 @@ export const teamMemberRoutes: Routes = (services) => {
       }
       if (isIn) return decideSetMember(state, requester, user, 'admin')
       const isOwner = state.status === 'active' && valueAt(state.members, id) === 'admin'
-      return isOwner ? decideRemoveMember(state, requester, user) : refuse.notFound(`${login} is no owner`)
+      return isOwner
+        ? decideRemoveMember(state, requester, user)
+        : refuse.notFound(`${login} is not an owner`)
     })
     if (isIn) await requireMemberStays(services, context, organization.id, user)
     await settled(services, context, reply)

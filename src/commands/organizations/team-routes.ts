@@ -54,14 +54,14 @@ function accessIn(body: Static<typeof EditTeamOption>): Partial<Pick<TeamSetting
   // py-gitea names all units, those without a permission as `none`.
   const given = isMapped ? Object.keys(map) : body.units?.length ? body.units : undefined
   const unknown = given?.find((unit) => !TEAM_UNITS.includes(unit))
-  if (unknown !== undefined) throw refused('units', `"${unknown}" is none of ${TEAM_UNITS.join(', ')}`)
+  if (unknown !== undefined) throw refused('units', `"${unknown}" is not one of ${TEAM_UNITS.join(', ')}`)
   const permission = PERMISSIONS.find((known) => known === body.permission)
   // As in Gitea, admins have all units.
   if (permission === 'admin') return { permission, units: [...TEAM_UNITS] }
   const units = given?.filter((unit) => map[unit] !== 'none')
   const missing = units && OWN_UNITS.find((unit) => !units.includes(unit))
   if (missing !== undefined) {
-    throw refused('units', `a team has rights in ${OWN_UNITS.join(', ')} together; ${missing} is missing`)
+    throw refused('units', `a team has one permission for ${OWN_UNITS.join(', ')}; ${missing} is missing`)
   }
   const mapped = new Set(isMapped ? OWN_UNITS.map((unit) => map[unit]) : [])
   const [only] = mapped

@@ -104,7 +104,7 @@ async function tryMerges(
     return await mergeTreesAll(gitDirOf(services, repoId), pairs, { timeout: withinMs, signal })
   } catch (error) {
     if (!isLastTry || pairs.length > 1 || !(error instanceof GitTookTooLong)) throw error
-    services.log.warn({ repoId, ...pairs[0] }, 'whether a pull request can be merged takes too long to try')
+    services.log.warn({ repoId, ...pairs[0] }, 'a trial merge takes too long')
     return []
   }
 }

@@ -78,7 +78,7 @@ async function requireMaintainerEditRight(
   if (!allowed && atLeast(access, 'admin')) return
   throw new Refused(
     refuse.forbidden(
-      'allow_maintainer_edit: only the poster may change it, with write access to the head branch; admins of the head repository may take it back',
+      'allow_maintainer_edit: only the poster may change it, with write access to the head branch; admins of the head repository may clear it',
     ),
   )
 }

@@ -75,7 +75,8 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
       // The merge is answered as done even when this append fails.
       const noted = append(services, context, readsStream(user.id), 'read', [read], 'any').catch(
-        (error: unknown) => services.log.warn({ err: error, index }, 'a merge is not noted as a reading'),
+        (error: unknown) =>
+          services.log.warn({ err: error, index }, 'cannot mark a merged pull request as read'),
       )
 
       const merge: Merge = {

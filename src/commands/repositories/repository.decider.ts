@@ -207,9 +207,7 @@ export function decideEdit(
 ): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
   if (edit.private === false && state.settings.private && state.parentId !== null && !mayPublish) {
-    return refuse.forbidden(
-      'private: only who administers the repository that this is a fork of may make the fork public',
-    )
+    return refuse.forbidden('private: only an admin of the parent repository may make the fork public')
   }
   const { allow = {}, archived, template, ...settings } = edit
   const mergeStyles = MERGE_STYLES.filter(

@@ -56,8 +56,8 @@ export function unsupportedSettings(body: Static<typeof Option>): string[] {
     if (wanted === !fixed) problems.push(`${name}: can only be ${fixed} here`)
   }
   const { mirror_interval, projects_mode, external_tracker, external_wiki, internal_tracker } = body
-  if (mirror_interval) problems.push('mirror_interval: there are no mirrors here')
-  if (projects_mode) problems.push('projects_mode: there are no projects here')
+  if (mirror_interval) problems.push('mirror_interval: is not supported')
+  if (projects_mode) problems.push('projects_mode: is not supported')
   if (external_tracker !== undefined) problems.push('external_tracker: is not supported')
   if (external_wiki !== undefined) problems.push('external_wiki: is not supported')
   if (internal_tracker?.enable_time_tracker === true) {

@@ -28,7 +28,7 @@ export async function contentChanged(
     return await hasContentChanged(gitDirOf(services, repoId), before, after)
   } catch (error) {
     if (!cannotTell(error)) throw error
-    services.log.warn({ err: error, before, after }, 'it is not known whether a pull request has changed')
+    services.log.warn({ err: error, before, after }, 'cannot tell whether a pull request has changed')
     return true
   }
 }
@@ -68,7 +68,7 @@ export async function reviewedMergeBase(
     return await mergeBase(gitDirOf(services, pull.repoId), pull.mergeBase, commit)
   } catch (error) {
     if (!cannotTell(error)) throw error
-    services.log.warn({ err: error, commit }, 'it is not known what a reviewed commit is compared with')
+    services.log.warn({ err: error, commit }, 'cannot find the merge base of a reviewed commit')
     return undefined
   }
 }

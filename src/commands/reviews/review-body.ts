@@ -121,7 +121,7 @@ async function hunksOf(
   if (lines.length === 0) return []
   return await read(lines).catch((error: unknown) => {
     if (!(error instanceof GitFailed || error instanceof GitTooSlow)) throw error
-    log.warn({ err: error, ...commits }, 'the lines around comments of a review are not known')
+    log.warn({ err: error, ...commits }, 'cannot read the lines around comments of a review')
     return []
   })
 }

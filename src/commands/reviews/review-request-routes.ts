@@ -75,7 +75,7 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       const found = await onPull(services, request, 'read')
       const { repository, pull } = found
       const requester = signedIn(request)
-      const refused = refuse.forbidden('only writers and the poster may take back what others are asked')
+      const refused = refuse.forbidden('only writers and the poster may remove requests to other reviewers')
       if (!hasValidBody(request) && !mayChoose(found, pull, requester)) throw new Refused(refused)
       const { people, teams } = await reviewersNamed(services, repository, requester, request.body)
       const isOwn = teams.length === 0 && people.every(({ id }) => id === requester.id)

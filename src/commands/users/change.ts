@@ -124,7 +124,7 @@ export function withUserLock<T>(
 export async function requireStillAdmin(services: WriteServices, { id }: AccountDocument): Promise<void> {
   const state = await users.load(services, id)
   if (state.status === 'existing' && isActiveAdmin(state.settings)) return
-  throw new Refused(refuse.forbidden('you are no site admin any more'))
+  throw new Refused(refuse.forbidden('you are not a site admin any more'))
 }
 
 /** Returns whether another site admin can sign in, by the log; the read model only gives candidates. */

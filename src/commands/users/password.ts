@@ -30,7 +30,9 @@ export const passwordRoutes: Routes = (services) => async (app) => {
       // A token must not give access to the password, which has more permissions.
       if (request.tokenScopes !== null) {
         throw new Refused(
-          refuse.unauthenticated('the password is changed with the password, by Basic authentication'),
+          refuse.unauthenticated(
+            'the password can only be changed after Basic authentication with the password',
+          ),
         )
       }
       const { old_password, new_password } = request.body

@@ -71,7 +71,7 @@ export async function ensureSiteAdmin(
 
 const SECRETS_GONE =
   'the log has accounts, but their passwords and tokens are gone: DATA_DIR or the database of the secrets is new. ' +
-  'Nobody can sign in with what worked before. To get all of them back, stop the server and put secrets.db (or the ' +
+  'Earlier passwords and tokens do not work. To get all of them back, stop the server and put secrets.db (or the ' +
   'database mergelog_secrets) of a backup in place. The user admin has a password again: ADMIN_PASSWORD, or the one ' +
   'that this start prints. It can give the other users passwords: PATCH /api/v1/admin/users/{login}, or ' +
   '`mergelog set-password LOGIN`'

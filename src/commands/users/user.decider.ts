@@ -176,7 +176,7 @@ export function decideDeleteUser(state: UserState, belongings: Belongings): Deci
   }
   if (belongings.organizations > 0) {
     return refuse.unprocessable(
-      `${state.user.login} is still a member of organizations (${belongings.organizations}): end that first`,
+      `${state.user.login} is still a member of organizations (${belongings.organizations}): end the memberships first`,
     )
   }
   if (!belongings.hasOtherAdmin && isActiveAdmin(state.settings)) return LAST_ADMIN
@@ -229,7 +229,8 @@ export function decideRemoveEmails(state: UserState, emails: readonly string[]):
       return refuse.unprocessable(`emails: ${JSON.stringify(email)} is your primary address, which stays`)
     }
     const found = state.emails.find(sameEmail(email))
-    if (found === undefined) return refuse.notFound(`emails: ${JSON.stringify(email)} is no address of yours`)
+    if (found === undefined)
+      return refuse.notFound(`emails: ${JSON.stringify(email)} is not one of your addresses`)
     removed.add(found)
   }
   return [...removed].map((email) => ({ type: 'EmailRemoved', data: { user, email } }))

@@ -54,7 +54,7 @@ export function decideEditWebhook(
   const changes = changedFields<WebhookSettings>(webhook, wanted)
   if (Object.keys(changes).length === 0) return []
   if (changes.configId !== undefined && webhook.configId !== expected) {
-    return refuse.conflict('the webhook was changed by somebody else meanwhile; try again')
+    return refuse.conflict('the webhook was changed by another user meanwhile; try again')
   }
   const data = { id: webhook.id, scope: webhook.scope, changes }
   if (changes.configId === undefined) return [{ type: 'WebhookEdited', data }]

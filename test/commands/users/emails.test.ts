@@ -113,7 +113,7 @@ t.test('an address signs in with the password of its account; nobody sees the ot
 t.test('DELETE /user/emails removes addresses, all or none, and they are free', async (t) => {
   t.match(await remove('alice', 'work@example.org', 'other@example.org'), {
     status: 404,
-    json: { message: 'emails: "other@example.org" is no address of yours' },
+    json: { message: 'emails: "other@example.org" is not one of your addresses' },
   })
   t.equal((await remove('alice', 'free@example.org')).status, 404, 'another one’s')
   t.match(await remove('alice', 'work@example.org', 'ALICE@example.org'), {

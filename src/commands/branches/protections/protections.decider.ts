@@ -18,7 +18,7 @@ const MAX_RULES_LENGTH = 200_000
 const MAX_PATTERNS_LENGTH = 1000
 
 const gone = refuse.notFound('repository not found')
-const unknown = refuse.notFound('there is no branch protection with that name')
+const unknown = refuse.notFound('branch protection not found')
 
 /** Adds a rule. Priority 0 sorts it last, as in Gitea. */
 export function decideAddProtection(

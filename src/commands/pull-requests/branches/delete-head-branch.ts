@@ -93,7 +93,7 @@ async function whyKept(
   ])
   if (repository === undefined || merger === undefined) return missing
   if (!atLeast(accessTo(repository, merger), 'write')) {
-    return { kept: 'who merged may not write to the repository of the branch' }
+    return { kept: 'the user who merged may not write to the repository of the branch' }
   }
   if (repository.archived) return { kept: archivedRefusal.message }
   if (branch === repository.defaultBranch) {
@@ -123,6 +123,6 @@ const comment = (services: Services, context: CommandContext, pull: ActivePull) 
 /** Records the outcome. A failure is only logged, since the merge has succeeded. */
 async function noted(services: Services, record: () => Promise<unknown>): Promise<void> {
   await record().catch((error: unknown) =>
-    services.log.warn({ err: error }, 'the history does not say what became of a head branch'),
+    services.log.warn({ err: error }, 'cannot record the outcome of a head branch'),
   )
 }

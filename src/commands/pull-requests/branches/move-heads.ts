@@ -48,13 +48,19 @@ export async function recordAndMoveHeads(
   if (!(await projector.waitFor(context.written, config.projectionWaitMs))) return
   const refs = moved.map(({ ref }) => ref)
   await moveHeads(services, context, repoId, refs).catch((error: unknown) =>
-    services.log.warn({ err: error, repoId }, 'the heads of pull requests are left to the process'),
+    services.log.warn(
+      { err: error, repoId },
+      'heads of pull requests are moved later, by the process pull_heads',
+    ),
   )
   await closeFromDeleted(services, context, repoId, moved, context.written).catch((error: unknown) =>
-    services.log.warn({ err: error, repoId }, 'pull requests from deleted branches are left to the process'),
+    services.log.warn(
+      { err: error, repoId },
+      'pull requests from deleted branches are closed later, by the process pull_heads',
+    ),
   )
   await adoptDefaultBranch(services, context, repoId, refs).catch((error: unknown) =>
-    services.log.warn({ err: error, repoId }, 'the default branch is left to the process'),
+    services.log.warn({ err: error, repoId }, 'the default branch is chosen later, by a process'),
   )
   await untilSeen(services)
 }
@@ -131,7 +137,7 @@ async function isForced({ log }: Services, dir: string, from: string, to: string
     return (await mergeBase(dir, from, to)) !== from
   } catch (error) {
     if (error instanceof RepositoryMissing) throw error
-    log.warn({ err: error, from, to }, 'it is not known whether a head was pushed by force')
+    log.warn({ err: error, from, to }, 'cannot tell whether a head was force-pushed')
     return false
   }
 }
@@ -168,7 +174,10 @@ export async function catchUpAfterReopening(
     await moveHead(services, context, pull)
     await checkMergeability(services, context, repoId, [pull], { withinMs: REOPENING_MS })
   } catch (error) {
-    services.log.warn({ err: error, ...pull }, 'the head of a reopened pull request is left to the process')
+    services.log.warn(
+      { err: error, ...pull },
+      'the head of a reopened pull request is moved later, by the process pull_heads',
+    )
   }
   await untilSeen(services)
 }

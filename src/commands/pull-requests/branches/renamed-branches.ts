@@ -136,7 +136,10 @@ async function renameInPull(
     )
   } catch (error) {
     if (!isDuplicate(error)) throw error
-    services.log.warn({ ...pull, from, to, reason: error.message }, 'a pull request keeps the old name')
+    services.log.warn(
+      { ...pull, from, to, reason: error.message },
+      'a pull request keeps the old name of a renamed branch',
+    )
   }
 }
 

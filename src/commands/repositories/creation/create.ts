@@ -84,7 +84,9 @@ export async function organizationToCreateIn(
   const requester = signedIn(request)
   const organization = await organizationFor(services, request, login)
   if (!mayCreateIn(organization.id, requester)) {
-    throw new Refused(refuse.forbidden('only members who may write create repositories of an organization'))
+    throw new Refused(
+      refuse.forbidden('only members with write permission may create repositories of an organization'),
+    )
   }
   return organization
 }

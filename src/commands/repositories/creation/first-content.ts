@@ -62,7 +62,7 @@ export async function firstFiles(
   if (license) {
     const text = await licenseText(license, { year, holder: owner })
     if (text === undefined) {
-      const problem = 'license: there is none of this name in the list of SPDX'
+      const problem = 'license: is not a name in the list of SPDX'
       throw new Refused(refuse.unprocessable(problem, [problem]))
     }
     files.set('LICENSE', text)

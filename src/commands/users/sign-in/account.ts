@@ -29,7 +29,7 @@ type Stores = WriteServices & Pick<Services, 'accountChanges' | 'config' | 'publ
 
 export type ExistingUser = Extract<UserState, { status: 'existing' }>
 
-const BEING_MADE = refuse.conflict('your account is being made by another sign-in: try again in a minute')
+const BEING_MADE = refuse.conflict('your account is being created by another sign-in: try again in a minute')
 const ENDED = refuse.forbidden('your account was deleted; ask a site admin')
 const MAX_FULL_NAME = 100
 
@@ -97,7 +97,7 @@ async function firstSignIn(
   if (!isOwn) {
     throw new Refused(
       refuse.forbidden(
-        `${email} is the address of an account here that is not yours by this sign-in; ask a site admin`,
+        `${email} is the address of an account that is not linked to this sign-in; ask a site admin`,
       ),
     )
   }
@@ -122,7 +122,7 @@ async function create(
   const logins = loginsFor(person.login, person.email)
   if (logins.length === 0) {
     throw new Refused(
-      refuse.unprocessable('no login can be made of what the provider calls you; ask a site admin'),
+      refuse.unprocessable('no login can be derived from your name at the provider; ask a site admin'),
     )
   }
   const id = await takeNumber(services, context, idsStream('account'))

@@ -62,8 +62,7 @@ export async function followGroups(
   const { views, config, log } = services
   const { oidcOrganizations = [] } = config
   if (groups === undefined) {
-    if (oidcOrganizations.length > 0)
-      log.warn({ login: user.login }, 'the provider does not say which groups')
+    if (oidcOrganizations.length > 0) log.warn({ login: user.login }, 'the provider sends no groups')
     return
   }
   for (const [organization, permission] of membershipsBy(oidcOrganizations, groups)) {
