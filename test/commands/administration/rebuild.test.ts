@@ -39,7 +39,7 @@ t.test('a site admin rebuilds read models and sees the progress', async (t) => {
     t.equal((await server.fetch(null, PATH, { method: 'POST', headers })).status, 403, 'nor with any token')
   })
 
-  await t.test('only the models in the body', async (t) => {
+  await t.test('rebuilds only the models in the body', async (t) => {
     const answer = await rebuild('admin', { models: ['issues', 'pulls'] })
     t.equal(answer.status, 200)
     t.match(answer.headers.get('content-type'), /^application\/x-ndjson/)
@@ -57,7 +57,7 @@ t.test('a site admin rebuilds read models and sees the progress', async (t) => {
     t.match(data, [{ title: 'Here' }])
   })
 
-  await t.test('all models when the body names none', async (t) => {
+  await t.test('rebuilds all models when the body names none', async (t) => {
     for (const body of [undefined, null, {}, { models: null }, { models: [] }]) {
       const answer = await rebuild('admin', body)
       t.equal(answer.status, 200)
@@ -70,7 +70,7 @@ t.test('a site admin rebuilds read models and sees the progress', async (t) => {
     }
   })
 
-  await t.test('not one that does not exist', async (t) => {
+  await t.test('an unknown model is refused', async (t) => {
     const answer = await rebuild('admin', { models: ['issues', 'nothing'] })
     t.equal(answer.status, 422)
     t.match(await answer.json(), {
@@ -79,7 +79,7 @@ t.test('a site admin rebuilds read models and sees the progress', async (t) => {
     t.equal((await rebuild('admin', { models: [1] })).status, 422)
   })
 
-  await t.test('not while another rebuild is under way', async (t) => {
+  await t.test('a second rebuild at the same time is refused', async (t) => {
     for await (const _ of server.services.rebuilder.rebuild(modelsNamed(['issues']))) {
       const answer = await rebuild('admin')
       t.equal(answer.status, 409)
@@ -91,7 +91,7 @@ t.test('a site admin rebuilds read models and sees the progress', async (t) => {
 
 const step: RebuildProgress = { model: 'pulls', events: 250, position: 250, end: 500, done: false }
 
-/** The route alone, asked by a site admin. Resolves to its URL. */
+/** Starts only this route, with a site admin as requester. Resolves to its URL. */
 async function routeOf(t: Test, rebuilder: Partial<Rebuilder>): Promise<string> {
   const app = Fastify({ forceCloseConnections: true })
   registerErrors(app, () => '')
@@ -132,7 +132,7 @@ t.test('a rebuild that ends with the server has no outcome', async (t) => {
   t.same(linesOf(await (await post(url)).text()), [step])
 })
 
-t.test('a client that goes away ends the rebuild', async (t) => {
+t.test('a client that disconnects aborts the rebuild', async (t) => {
   let ended = false
   const url = await routeOf(t, {
     async *rebuild() {

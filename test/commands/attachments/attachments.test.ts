@@ -92,7 +92,7 @@ t.test('attachments.3: the poster who can write, repository admins and site admi
   for (const [login, comment, status, why] of may) {
     const created = await post(login, comment, formWith('x', 'a.txt'))
     t.equal(created.status, status, `create: ${why}`)
-    // One that is surely there to be changed.
+    // An attachment that exists.
     const owned = created.status === 201 ? created : await post('admin', comment, formWith('x', 'a.txt'))
     const path = pathOf(comment, `/${owned.body.id}`)
     const edited = await server.fetch(login, path, { method: 'PATCH', body: '{"name":"b.txt"}' })
@@ -253,7 +253,7 @@ t.test('attachments.7: a file larger than allowed gives 413 and leaves nothing',
   t.equal((await post('alice', id, formWith(Buffer.alloc(limit), 'a.txt'))).body.size, limit)
 })
 
-t.test('a request that does not say how large it is may be no larger either', async (t) => {
+t.test('the limit also holds for a request without a length', async (t) => {
   const { say, pathOf } = await attachmentRepository(server, 'chunked')
   const id = await say()
   const before = await storedFiles(server)
@@ -276,7 +276,7 @@ t.test('a request that does not say how large it is may be no larger either', as
     const answered = once(asked, 'response')
     asked.write(start)
     const block = Buffer.alloc(2 ** 18, 'x\r\n')
-    // A client that has its answer hears of no more drained buffers.
+    // A client with its answer is not told about drained buffers.
     let isAnswered = false
     asked.once('response', () => {
       isAnswered = true
@@ -293,7 +293,7 @@ t.test('a request that does not say how large it is may be no larger either', as
   t.same(await storedFiles(server), before)
 })
 
-t.test('a refused upload leaves its connection fit for the next request', async (t) => {
+t.test('a refused upload leaves its connection usable', async (t) => {
   const { say, pathOf } = await attachmentRepository(server, 'connection')
   const id = await say()
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
@@ -322,7 +322,7 @@ t.test('a refused upload leaves its connection fit for the next request', async 
   t.equal(sockets.size, 1)
 })
 
-t.test('a client that goes away during an upload leaves nothing', async (t) => {
+t.test('a client that disconnects during an upload leaves nothing', async (t) => {
   const { say, pathOf } = await attachmentRepository(server, 'away')
   const id = await say()
   const before = await storedFiles(server)

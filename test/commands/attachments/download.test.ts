@@ -101,7 +101,7 @@ t.test('a range request gives a part of the file', async (t) => {
 
 t.test('conditional requests give 304, and a broken transfer can be continued', async (t) => {
   const { get: ask } = await attach('0123456789', 'a.txt')
-  // Else fetch asks for no cached answer whenever it is given a condition.
+  // Otherwise fetch bypasses its cache for conditional requests.
   const get = (headers = {}) => ask({ ...headers, 'cache-control': 'max-age=0' })
   const first = await get()
   const etag = `${first.headers.get('etag')}`
@@ -128,7 +128,7 @@ t.test('HEAD gives the same headers without the content', async (t) => {
   t.equal(none.status, 404)
 })
 
-t.test('attachments.8: a file is read by whoever may read its repository, and by no one else', async (t) => {
+t.test('attachments.8: only users with read access to the repository read a file', async (t) => {
   const hidden = await attachmentRepository(server, 'hidden', { private: true })
   const { body } = await hidden.post('alice', await hidden.say(), formWith('secret', 'a.txt'))
   const status = async (login: string | null) =>
@@ -159,7 +159,7 @@ t.test('an attachment whose file is lost is not found', async (t) => {
   t.equal(await status(), 404)
 })
 
-t.test('a client that stops during a download disturbs no other client', async (t) => {
+t.test('a client that stops during a download does not affect other clients', async (t) => {
   const { get, uuid } = await attach(Buffer.alloc(10_000_000), 'large.bin')
   for (let i = 0; i < 10; i++) {
     await new Promise<void>((resolve, reject) => {

@@ -79,7 +79,7 @@ t.test('many files at once are all kept; a repeated request is one file', async 
   t.equal(page.headers.get('x-total-count'), '9')
 })
 
-t.test('an erasure of the issue removes its files, and their names read so', async (t) => {
+t.test('an erasure of the issue removes its files, and shows their names as erased', async (t) => {
   const { post, path, repoId } = await withIssue('erased')
   const { body: file } = await post('bob', formWith('secret', 'secret-plan.txt'))
   const erase = { method: 'POST', body: '{"all":true}' }

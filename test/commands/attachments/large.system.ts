@@ -1,4 +1,4 @@
-/** Files that are far larger than what the server may use of memory, in a process that can be measured and killed. */
+/** Files far larger than the server's memory, in a process that can be measured and killed. */
 import type { ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -14,7 +14,7 @@ import type { Wire } from './setup.ts'
 
 const MIB = 2 ** 20
 const SIZE = 200 * MIB
-/** What the server may take more, at its peak, than before: a fraction of the file. */
+/** Maximum growth of the server's peak memory, as a fraction of the file. */
 const MOST_GROWTH = 100 * MIB
 const BLOCK = Buffer.alloc(MIB, 'All work and no play makes Jack a dull boy.\n')
 const authorization = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
@@ -25,7 +25,7 @@ async function startReady(DATA_DIR: string) {
   return server
 }
 
-/** The most memory that a process has had, in bytes. */
+/** Returns the peak memory of a process, in bytes. */
 async function peakOf({ pid }: ChildProcess): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) * 1024
@@ -33,7 +33,7 @@ async function peakOf({ pid }: ChildProcess): Promise<number> {
 
 const forgetPeakOf = ({ pid }: ChildProcess) => writeFile(`/proc/${pid}/clear_refs`, '5')
 
-/** Sends a form with a file of that many blocks, made while it is sent. `sent` is told of each block. */
+/** Sends a form with a file of that many blocks, generated while it is sent. Calls `sent` for each block. */
 async function upload(
   url: string,
   blocks: number,
@@ -43,7 +43,7 @@ async function upload(
   const headers = { authorization, 'content-type': 'multipart/form-data; boundary=b' }
   const asked = request(url, { method: 'POST', headers })
   const [answered, closed] = [once(asked, 'response'), once(asked, 'close')]
-  // Whoever waits for them is told, too.
+  // Waiters are told, too.
   for (const event of [answered, closed]) event.catch(() => undefined)
   asked.write(head)
   for (let i = 0; i < blocks && !asked.destroyed; i++) {

@@ -11,11 +11,11 @@ import { attachmentRepository, formWith, isStored, storedFiles } from './setup.t
 
 type Test = Pick<typeof t, 'teardown'>
 
-/** A server that is stopped as if it died, and started again on what it left. */
+/** A server that is killed, and restarted on its data. */
 async function restartable(t: Test) {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-attachments-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
-  // Each life ends with the test at the latest; one that has ended before must not end twice.
+  // Each server stops with the test at the latest, and only once.
   const start = async (): Promise<TestServer> => {
     let stopped = false
     const server = await startTestServer(
@@ -161,7 +161,7 @@ t.test('a start without read models waits for new ones, and removes nothing', as
 
 t.test('while a read model is stopped, no file counts as unknown', async (t) => {
   const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
-  // As of a process that has not looked yet: the recovery of this server is done with it.
+  // As in a process that has not run yet: recovery of this server has passed it.
   const attachments = await openAttachmentFiles(join(server.dataDir, 'attachments'))
   const services = { ...server.services, attachments }
   const stray = randomUUID()

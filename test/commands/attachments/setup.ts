@@ -1,4 +1,4 @@
-/** What the tests of attachments share: a repository with a comment, and uploads of any shape. */
+/** Setup of attachment tests: a repository with a comment, and uploads of any shape. */
 import { access, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { discussionStream } from '../../../src/events/streams.ts'
@@ -35,8 +35,9 @@ export async function isStored(server: TestServer, uuid: string): Promise<boolea
 }
 
 /**
- * A repository of alice's with one issue. With `others`: carol may write and bob, if it is public, reads; making
- * them takes its time.
+ * A repository of alice's with one issue. `others` adds carol, who may write, and bob, who reads if it is public; that
+ * is
+ * slow.
  */
 export async function attachmentRepository(
   server: TestServer,

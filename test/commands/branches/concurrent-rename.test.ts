@@ -1,4 +1,4 @@
-/** A rename beside other work on the same branch, and failures between its steps. */
+/** Renames concurrent with other work on the branch, and failures between the steps of a rename. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -23,7 +23,7 @@ const rename = (made: PullRepository, from: string, name: string) =>
   made.call('alice', 'PATCH', `branches/${from}`, { name })
 const baseOf = async (made: PullRepository, index: number) => (await made.get(index)).base?.ref
 
-/** Does something right before an event of a type is appended, once. */
+/** Runs something once, right before an event of a type is appended. */
 function before(type: string, act: () => Promise<unknown>): void {
   const { events } = services
   services.events = {
@@ -38,7 +38,7 @@ function before(type: string, act: () => Promise<unknown>): void {
   }
 }
 
-t.test('what is pushed while a rename waits for its turn is in the branch of the new name', async (t) => {
+t.test('a push while a rename waits for the lock is in the renamed branch', async (t) => {
   const made = await repository(t, 'pushed')
   const { repoId, dir } = made
   const index = await made.open((await made.branch('topic', { a: 'a' })) && 'topic')
@@ -127,7 +127,7 @@ t.test('of two renames of a branch at once, one is made', async (t) => {
   }
 })
 
-t.test('a rename of which git had made only the new name when it was killed is finished', async (t) => {
+t.test('a rename after which git was killed with both names present is finished', async (t) => {
   const made = await repository(t, 'half')
   await made.branch('topic', { a: 'a' })
   const index = await made.open('topic')
@@ -173,7 +173,7 @@ t.test('a log that takes one stream at a time may die between any two appends of
     dieAt(running.services, n, 'after')
     const name = `after${n}`
     const { status } = await ask(`/branches/${now}`, 'PATCH', { name })
-    // The process may have done the rest before the request.
+    // The process may have finished before the request.
     t.ok(status === 503 || (n >= 4 && status === 204), `${crash}: ${status}`)
     await running.stop()
     running = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'silent' })

@@ -1,4 +1,4 @@
-/** What the deletion of a branch means for the open pull requests from it and into it. */
+/** Deletions of branches with open pull requests from them and into them. */
 import t from 'tap'
 import { newContext } from '../../../src/commands/execution/command-context.ts'
 import {
@@ -24,7 +24,7 @@ const lastMove = async ({ repoId }: PullRepository) => {
   if (last?.type !== 'RefsUpdated') throw new Error('no branch has moved')
   return last
 }
-/** Resolves when the process has done all that the last move of a branch asks for. */
+/** Resolves when the process has handled the last move of a branch. */
 async function settled(made: PullRepository) {
   const { position } = await lastMove(made)
   await until('the process has passed it', async () => {
@@ -176,7 +176,7 @@ t.test(
   },
 )
 
-t.test('a deletion that is recorded, and died then, closes what is from the branch', async (t) => {
+t.test('after a crash of a recorded deletion, pull requests from the branch are closed', async (t) => {
   const made = await repository(t, 'died')
   await made.branches('topic')
   await made.open('topic')
@@ -200,7 +200,7 @@ t.test('a deletion that is recorded, and died then, closes what is from the bran
 t.test('a pull request from a branch whose push is not recorded yet stays open, and is merged', async (t) => {
   const made = await repository(t, 'unrecorded', { writers: ['bob'] })
   await made.branches('one')
-  // As when a node ends between the moves of a push and their event, and another node answers meanwhile.
+  // As when a node crashes between the moves of a push and their event, while another node answers.
   const dir = gitDirOf(services, made.repoId)
   await userGit(dir, ['branch', 'late', 'one'])
   const number = await made.open('late')

@@ -1,4 +1,4 @@
-/** A rename that `kill -9` cuts off between any two steps is not begun after the next start, or it is done whole. */
+/** After `kill -9` between any two steps of a rename, the next start has either not begun it or finished it. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,20 +8,22 @@ import { passwordOf, startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'
 
-/** An effect after which the server dies, whether the branch has its new name then, and a death of the next start. */
+/**
+ * The effect after which the server is killed, whether the branch then has its new name, and a kill of the next start.
+ */
 interface Death {
   effect(to: string, repoId: number): RegExp
   renamed: boolean
   again?: RegExp
 }
 
-// A start recovers what the one before it left: an effect either names the branch, or no recovery of those above has it.
+// A start recovers what the previous one left: an effect names the branch, or the recoveries above do not have it.
 const DEATHS: readonly Death[] = [
   { effect: () => /^remove \S+\/pushes\/.*"note"/, renamed: true },
   { effect: (to) => new RegExp(`^append ClaimTaken claim-pull-.*:${to}`), renamed: false },
   { effect: () => /^write \S+\/pushes\/.*"note"/, renamed: false },
   { effect: () => /^append PullRequestBranchRenamed/, renamed: true },
-  // One append has the settings and the move of the refs.
+  // One append holds the settings and the move of the refs.
   {
     effect: (to) => new RegExp(`^git update-ref .*refs/heads/${to}`),
     renamed: true,

@@ -1,4 +1,4 @@
-/** A branch gets another name, and what names it follows: settings, rules, and unmerged pull requests. */
+/** Renames of branches: settings, rules and unmerged pull requests follow. */
 import t from 'tap'
 import { newContext } from '../../../src/commands/execution/command-context.ts'
 import { renameInPulls } from '../../../src/commands/pull-requests/branches/renamed-branches.ts'
@@ -19,7 +19,7 @@ const holderOf = async (head: string, base: string, { repoId }: PullRepository) 
   const last = (await eventsIn(server, claimStream(key))).at(-1)
   return last?.type === 'ClaimTaken' ? last.data.holder : undefined
 }
-/** Until the process that follows moves of refs has passed those of a repository. */
+/** Waits until the process of moved refs has passed those of a repository. */
 const settled = async ({ repoId }: PullRepository) => {
   const last = (await eventsIn(server, gitStream(repoId))).at(-1)?.position ?? 0
   await until('the process has passed them', async () => {
@@ -210,7 +210,7 @@ t.test('a closed pull request does not hold up a rename, and follows it', async 
   t.equal((await made.edit(closed, { state: 'open' })).status, 201)
 })
 
-t.test('who opens a pull request into a branch of the old name that was made again keeps it', async (t) => {
+t.test('a pull request into a recreated branch of the old name keeps that name', async (t) => {
   const made = await repository(t, 'again')
   await made.branch('topic', { a: 'a' })
   await made.branch('other', { b: 'b' })
@@ -224,7 +224,7 @@ t.test('who opens a pull request into a branch of the old name that was made aga
   const renamed = (await eventsIn(server, gitStream(made.repoId))).find(
     ({ data }) => 'cause' in data && data.cause === 'branch-rename',
   )
-  // As the process does it after a crash: once more.
+  // As the process does after a crash: once more.
   const { repoId } = made
   const context = newContext(null, 'repeated')
   const names = { repoId, from: 'main', to: 'trunk' }

@@ -126,7 +126,7 @@ t.test('commenting needs a signed-in reader, an issue that exists and a text', a
   t.equal((await call('bob', 'GET', 'hidden/issues/comments')).status, 404)
 })
 
-t.test('a comment is changed and deleted by its author and by writers, and by no one else', async (t) => {
+t.test('a comment is changed and deleted only by its author and by writers', async (t) => {
   const { say } = await repository('rights')
   const { id = 0 } = await say('by alice')
   const path = `rights/issues/comments/${id}`
@@ -147,7 +147,7 @@ t.test('a comment is changed and deleted by its author and by writers, and by no
   t.equal((await bob.repos.issueDeleteComment('alice', 'rights', own.id ?? 0)).status, 204)
 })
 
-t.test('a comment is found in its own repository alone, as long as it is there', async (t) => {
+t.test('a comment is found only in its own repository, until it is deleted', async (t) => {
   const { say } = await repository('here')
   await repository('there')
   const { id = 0 } = await say('x')
@@ -176,7 +176,7 @@ t.test('an edit that changes nothing is no event', async (t) => {
   t.same(await events(), ['CommentAdded'])
 })
 
-t.test('what a command does is proportional to what it changes: no other comment is read', async (t) => {
+t.test('the work of a command is proportional to its change: other comments are not read', async (t) => {
   const { say, repoId } = await repository('proportional')
   const comments: number[] = []
   for (let i = 0; i < 30; i++) comments.push((await say(`${i} ${'x'.repeat(20_000)}`)).id ?? 0)

@@ -42,7 +42,7 @@ async function newRepository(name: string, init = true) {
   return { name, repoId, base, send, git }
 }
 
-/** What the log has of the repository's refs. */
+/** Returns the recorded refs of the repository. */
 async function moves(repoId: number) {
   const found = []
   for await (const recorded of server.services.events.readStream(gitStream(repoId))) {
@@ -246,7 +246,7 @@ t.test('an empty repository gets its first commit; a new branch is made from ano
   t.match(data.commit, { message: 'Add b\n' })
 })
 
-t.test('protection and rights hold for commits as for pushes', async (t) => {
+t.test('protections and permissions apply to commits as to pushes', async (t) => {
   const { send, git } = await newRepository('guarded')
   const body = { content: base64('x') }
   const statuses = async (path: string, more = {}) =>
@@ -315,7 +315,7 @@ t.test('a retried request with an Idempotency-Key commits once', async (t) => {
 
 t.test('a large file is taken as it arrives, within the limit for bodies with files', async (t) => {
   const { send, git } = await newRepository('large')
-  // In base64 it is more than a body without files may have.
+  // In base64 it exceeds the limit of bodies without files.
   const bytes = randomBytes(3_500_000)
   const made = await send('POST', '/contents/big.bin', { content: base64(bytes), message: 'Big' })
   t.equal(made.status, 201)
@@ -331,7 +331,7 @@ t.test('a large file is taken as it arrives, within the limit for bodies with fi
   t.equal((await send('POST', '/contents/m', { content: '', message: 'x'.repeat(5_000_000) })).status, 413)
 })
 
-t.test('rights that end while a commit waits for its turn end the commit', async (t) => {
+t.test('a permission that ends while a commit waits for the lock refuses the commit', async (t) => {
   const { repoId, send, git } = await newRepository('waiting')
   await alice.repos.repoAddCollaborator('alice', 'waiting', 'bob', { permission: 'write' })
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()

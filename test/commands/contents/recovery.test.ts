@@ -1,4 +1,4 @@
-/** A commit of files that is cut off anywhere is whole or not there after the next start, and the log agrees with git. */
+/** An interrupted commit of files is whole or absent after the next start, and the log agrees with git. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
 
 type Events = TestServer['services']['events']
 
-/** What the store does with an append of a commit's move, by the name of the repository. */
+/** What the store does at the append of a commit's move, by repository. */
 const DEATHS = {
   'before-the-branch-moves': undefined,
   'before-the-move-is-recorded': async () => {

@@ -16,7 +16,7 @@ async function call(login: string, method: string, path: string, body?: object) 
   return { status: answer.status, body: text === '' ? null : JSON.parse(text) }
 }
 
-/** Carries out a command while so much time passes after each claim that it takes. */
+/** Runs a command while this much time passes after each of its claims. */
 async function slowly<T>(ms: number, command: () => Promise<T>): Promise<T> {
   const { events } = services
   const { append } = events

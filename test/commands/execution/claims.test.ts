@@ -131,7 +131,7 @@ t.test('a claim without a holder is free after its grace period, also if its clo
   t.same(await takeClaim(writer, aContext(), second), { taken: true })
 })
 
-t.test('what a process of the same name has claimed is free at once, unless that one is alive', async (t) => {
+t.test('claims of a former process of the same name are free at once, unless it is alive', async (t) => {
   const writer = writerOf(openStores(t).events)
   const claim = { key: 'k', holder: 'repo-1', stillHolds: givenUp }
   await takeClaim(writerOf(writtenBy('here', writer.events)), aContext(), claim)
@@ -144,7 +144,7 @@ t.test('what a process of the same name has claimed is free at once, unless that
   t.same(await takeClaim(writer, aContext(), second), { taken: true })
 })
 
-t.test('what was claimed before a server began is as old as the server', async (t) => {
+t.test('a claim from before a server's start is as old as the server', async (t) => {
   const writer = writerOf(openStores(t).events)
   await takeClaim(writer, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
   let now = 0
@@ -177,7 +177,7 @@ t.test('an event that relies on a claim is written within 20 seconds or not at a
   await t.resolves(more(writer, slow, 'repo-1', 1), 'what comes later relies on no claim')
 })
 
-t.test('a first event needs no time limit: whoever takes its claim over has closed the stream', async (t) => {
+t.test('a first event needs no time limit: a takeover of its claim closes the stream', async (t) => {
   const writer = writerOf(openStores(t).events)
   const pass = timeOf(writer)
   const slow = aContext()
@@ -187,7 +187,7 @@ t.test('a first event needs no time limit: whoever takes its claim over has clos
   await t.resolves(append(writer, slow, 'repo-1', 'make', made, 'no-stream'))
 })
 
-t.test('a claim that an earlier request left is taken again by its holder: others wait anew', async (t) => {
+t.test('a claim that an earlier request left is renewed by its holder: others wait for a new grace period', async (t) => {
   const writer = writerOf(openStores(t).events)
   const pass = timeOf(writer)
   await make(writer, 'repo-1')

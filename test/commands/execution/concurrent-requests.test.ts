@@ -1,4 +1,4 @@
-/** Two requests about the same thing at the same time: the second comes while the first is about to record. */
+/** Concurrent requests about the same thing: the second starts when the first is about to record. */
 import t from 'tap'
 import { passwordOf, startTestServer } from '../../start-server.ts'
 
@@ -16,8 +16,9 @@ async function call(login: string, method: string, path: string, body?: object, 
 }
 
 /**
- * Asks for `second` when `first` is about to record an event of this type. `first` goes on when `second` has its answer, or
- * waits for a turn of `first`. Resolves to both answers.
+ * Sends `second` when `first` is about to record an event of this type. `first` continues when `second` has its answer,
+ * or
+ * waits for its lock. Resolves to both answers.
  */
 async function during<A, B>(type: string, first: () => Promise<A>, second: () => Promise<B>) {
   const { events, turns } = services
@@ -72,26 +73,35 @@ t.test('an e-mail address is that of one user, also when two change it at the sa
   t.equal((await made('third', given)).status, 201, 'what she gave up is free at once')
 })
 
-t.test('who knows an old password wins nothing against who takes it away at the same time', async (t) => {
-  await server.as('gil')
-  const change = () =>
-    call('gil', 'POST', 'user/password', {
-      old_password: passwordOf('gil'),
-      new_password: 'found out by others',
-    })
-  const both = await during('PasswordChanged', change, () => edit('gil', { password: 'given by the admin' }))
-  t.match(both, { first: { status: 204 }, second: { status: 200 } }, 'the later one counts')
-  const signIn = (password: string) =>
-    server.fetch(null, '/api/v1/user', {
-      headers: { authorization: `Basic ${Buffer.from(`gil:${password}`).toString('base64')}` },
-    })
-  t.equal((await signIn('given by the admin')).status, 200)
+t.test(
+  'a user with an old password does not win against an admin who resets it at the same time',
+  async (t) => {
+    await server.as('gil')
+    const change = () =>
+      call('gil', 'POST', 'user/password', {
+        old_password: passwordOf('gil'),
+        new_password: 'found out by others',
+      })
+    const both = await during('PasswordChanged', change, () =>
+      edit('gil', { password: 'given by the admin' }),
+    )
+    t.match(both, { first: { status: 204 }, second: { status: 200 } }, 'the later one counts')
+    const signIn = (password: string) =>
+      server.fetch(null, '/api/v1/user', {
+        headers: { authorization: `Basic ${Buffer.from(`gil:${password}`).toString('base64')}` },
+      })
+    t.equal((await signIn('given by the admin')).status, 200)
 
-  await edit('gil', { password: passwordOf('gil') })
-  const late = await during('PasswordChanged', () => edit('gil', { password: 'given by the admin' }), change)
-  t.match(late, { first: { status: 200 }, second: { status: 403 } })
-  t.equal((await signIn('given by the admin')).status, 200)
-})
+    await edit('gil', { password: passwordOf('gil') })
+    const late = await during(
+      'PasswordChanged',
+      () => edit('gil', { password: 'given by the admin' }),
+      change,
+    )
+    t.match(late, { first: { status: 200 }, second: { status: 403 } })
+    t.equal((await signIn('given by the admin')).status, 200)
+  },
+)
 
 t.test('a tag has one release, also when two requests change it at the same time', async (t) => {
   const path = 'repos/alice/tagged/releases'
@@ -127,30 +137,27 @@ t.test('a tag has one release, also when two requests change it at the same time
     )
 })
 
-t.test(
-  'who is no site admin any more ends no rights of another one, also when both began before',
-  async (t) => {
-    for (const [first, second] of [
-      ['eve', 'dan'],
-      ['eva', 'don'],
-    ] as const) {
-      for (const login of [first, second]) {
-        await server.as(login)
-        t.equal((await edit(login, { admin: true })).status, 200)
-      }
-      const both = await during(
-        'UserEdited',
-        () => edit(second, { admin: false }, first),
-        () =>
-          first === 'eve'
-            ? edit(first, { admin: false }, second)
-            : call(second, 'DELETE', `admin/users/${first}`),
-      )
-      t.match(both, { first: { status: 200 }, second: { status: 403 } })
-      t.equal((await call(first, 'GET', 'admin/users')).status, 200)
+t.test('a former site admin does not demote another one, even if both requests began before', async (t) => {
+  for (const [first, second] of [
+    ['eve', 'dan'],
+    ['eva', 'don'],
+  ] as const) {
+    for (const login of [first, second]) {
+      await server.as(login)
+      t.equal((await edit(login, { admin: true })).status, 200)
     }
-  },
-)
+    const both = await during(
+      'UserEdited',
+      () => edit(second, { admin: false }, first),
+      () =>
+        first === 'eve'
+          ? edit(first, { admin: false }, second)
+          : call(second, 'DELETE', `admin/users/${first}`),
+    )
+    t.match(both, { first: { status: 200 }, second: { status: 403 } })
+    t.equal((await call(first, 'GET', 'admin/users')).status, 200)
+  }
+})
 
 t.test(
   'a repository that is deleted while it gets another name leaves both names free at once',
@@ -168,7 +175,7 @@ t.test(
 )
 
 t.test(
-  'who has given a repository away changes nothing in it any more, also when that began before',
+  'a former owner does not change a transferred repository, even if the request began before',
   async (t) => {
     for (const [type, change] of [
       ['RepositoryDeleted', (path: string) => call('alice', 'DELETE', path)],
@@ -192,7 +199,7 @@ t.test(
 )
 
 t.test(
-  'a branch becomes the default one, or is deleted, when both are asked for at the same time',
+  'a branch becomes the default one, or is deleted, when both are requested at the same time',
   async (t) => {
     const path = 'repos/alice/branched'
     await call('alice', 'POST', 'user/repos', { name: 'branched', auto_init: true })
@@ -231,7 +238,7 @@ t.test(
     const { sha } = (await call('alice', 'GET', `${path}/commits?limit=1`)).body[0]
     const posts: [type: string, url: string, body: (text: string) => object, textIn: string][] = [
       ['IssueOpened', `${path}/issues`, (title) => ({ title }), 'title'],
-      // Its own event waits for that of another comment.
+      // Its event waits for that of another comment.
       ['NumberTaken', `${path}/issues/1/comments`, (body) => ({ body }), 'body'],
       ['LabelCreated', `${path}/labels`, (name) => ({ name, color: '00ff00' }), 'name'],
       ['MilestoneCreated', `${path}/milestones`, (title) => ({ title }), 'title'],

@@ -1,4 +1,4 @@
-/** Two nodes: what was made after something else comes after it in every list, whichever node made it. */
+/** Two nodes: every list is in the order of creation, whichever node created the things. */
 import t from 'tap'
 import { takeNumber } from '../../../src/commands/execution/sequences.ts'
 import type { EventStore } from '../../../src/events/store/event-store.ts'
@@ -30,7 +30,7 @@ const { number } = await send<{ number: number }>(0, 'POST', `${repo}/issues`, {
 const takeMany = (events: EventStore, sequence: string) =>
   Promise.all(Array.from({ length: 60 }, () => takeNumber(writerOf(events), aContext(), sequence)))
 
-/** What makes a thing of that name, and the names that a list shows, the oldest first. */
+/** Creates a thing of that name, and lists names, oldest first. */
 interface Kind {
   sequence: Parameters<typeof idsStream>[0]
   make(node: number, name: string): Promise<unknown>
@@ -58,7 +58,7 @@ for (const [kind, { sequence, make, names }] of Object.entries(KINDS)) {
   t.test(`${kind} of several nodes are listed in the order in which they were made`, async (t) => {
     const made: string[] = []
     for (let i = 0; i < 3; i++) {
-      // Both nodes are busy, so that it would be worth to take ids ahead.
+      // Both nodes are busy, so they would reserve ids ahead.
       await Promise.all(nodes.map(({ services: { events } }) => takeMany(events, idsStream(sequence))))
       for (const node of [i, i + 1]) {
         const name = `${kind} ${made.length}`

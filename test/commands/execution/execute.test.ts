@@ -61,7 +61,7 @@ t.test('a refusal changes nothing', async (t) => {
   t.equal(await events.lastPosition(), 0)
 })
 
-t.test('a command that meets another writer decides again on the new state', async (t) => {
+t.test('a command decides again on the new state after a conflict', async (t) => {
   const { events } = openStores(t)
   const writer = writerOf(events)
   const seen: number[] = []
@@ -69,7 +69,7 @@ t.test('a command that meets another writer decides again on the new state', asy
     ...count,
     async decide(current: number) {
       seen.push(current)
-      // Somebody else is faster, twice.
+      // Another writer is faster, twice.
       if (seen.length <= 2) await append(writer, aContext(), 'counter-1', 'other', [taken], 'any')
       return [taken]
     },
@@ -79,7 +79,7 @@ t.test('a command that meets another writer decides again on the new state', asy
   t.same(await revisions(events, 'counter-1'), [0, 1, 2])
 })
 
-t.test('after twenty decisions that others overtook the command is refused as a conflict', async (t) => {
+t.test('after twenty conflicts the command is refused', async (t) => {
   const { events } = openStores(t)
   const writer = writerOf(events)
   let decisions = 0

@@ -15,7 +15,7 @@ import { userDecider } from '../../../src/commands/users/user.decider.ts'
 
 const anId = fc.oneof(fc.nat(40), fc.nat(70_000), fc.maxSafeNat())
 
-t.test('a map by ids says what a Map says, and earlier versions stay as they are', async () => {
+t.test('a map by ids behaves like a Map, and earlier versions do not change', async () => {
   const steps = fc.array(fc.record({ id: anId, value: fc.option(fc.nat(9)) }), { maxLength: 60 })
   fc.assert(
     fc.property(steps, anId, (changes, other) => {
@@ -43,7 +43,7 @@ t.test('a map by ids says what a Map says, and earlier versions stay as they are
   )
 })
 
-/** How many values there are in the objects and arrays of `after` that `before` has not. */
+/** Counts the values in the objects and arrays of `after` that `before` lacks. */
 function copied(before: unknown, after: unknown): number {
   const known = new Set<unknown>()
   const note = (value: unknown) => {

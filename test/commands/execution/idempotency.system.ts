@@ -1,4 +1,4 @@
-/** A request with an Idempotency-Key is sent again long after: when much was written since, and on another server. */
+/** Retries a request with an Idempotency-Key much later: after many events, and on another server. */
 import t from 'tap'
 import type { EventStore } from '../../../src/events/store/event-store.ts'
 import { gitStream, idsStream, issueStream, numbersStream } from '../../../src/events/streams.ts'

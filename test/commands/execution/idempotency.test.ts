@@ -1,4 +1,4 @@
-/** A request with an Idempotency-Key looks for its earlier attempt in a long discussion. */
+/** The search for an earlier attempt (Idempotency-Key) in a long discussion. */
 import t from 'tap'
 import { issueStream } from '../../../src/events/streams.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'

@@ -1,4 +1,4 @@
-/** What can be begun and ended again and again costs the same each time, however long its stream is. */
+/** Repeated starts and ends cost the same each time, however long the stream is. */
 import t from 'tap'
 import {
   deployKeys,
@@ -16,7 +16,7 @@ const lock = { id: 3, path: 'a.psd', owner: user, ref: null }
 const part = { longId: 'A', publicKey: '', madeAt: '', canSign: true, canEncrypt: false }
 const gpg = { keyId: 7, user, armored: '', primary: part, subkeys: [], emails: [], expiresAt: null }
 
-t.test('to begin again reads only what is new, however often it was begun and ended', async (t) => {
+t.test('a repeated start reads only new events, however long the stream is', async (t) => {
   const { events, reads } = counted(openStores(t).events)
   const stores = writerOf(events)
   const context = aContext

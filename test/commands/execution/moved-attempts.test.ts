@@ -17,14 +17,14 @@ async function repository(options: { private?: boolean } = {}) {
 const KEYED = { 'idempotency-key': 'the key' }
 const BAD_KEY = { 'idempotency-key': 'k'.repeat(256) }
 
-/** Follows a redirect, as clients do. `first`: what tells one made thing from another. */
+/** Follows a redirect, as clients do. `first`: distinguishes created things. */
 async function post(login: string, path: string, body: object | FormData, headers: object = KEYED) {
   const form = body instanceof FormData ? new Response(body) : undefined
   const type = form?.headers.get('content-type')
   const init = {
     method: 'POST',
     headers: { ...(type && { 'content-type': type }), ...headers },
-    // Node's fetch sends a form once only, and not again to where it is redirected.
+    // Node's fetch does not send a form again after a redirect.
     body: form === undefined ? JSON.stringify(body) : await form.text(),
   }
   const answer = await server.fetch(login, path, init)
@@ -39,7 +39,7 @@ const file = () => {
   return form
 }
 
-/** Requests that make something new each time, below `/repos/{owner}/{repo}`. */
+/** Requests that create something each time, below `/repos/{owner}/{repo}`. */
 const requests: [path: string, body: () => object | FormData][] = [
   ['/contents/a.txt', () => ({ content: 'eA==', message: 'a', branch: 'main' })],
   ['/issues', () => ({ title: 'An issue' })],
@@ -127,7 +127,7 @@ t.test(
   },
 )
 
-t.test('a key used in a repository says nothing of another one that has taken its name', async (t) => {
+t.test('a key does not apply to another repository that has taken the name', async (t) => {
   const { name, issueId } = await repository()
   const path = `/api/v1/repos/alice/${name}/issues`
   const first = await post('alice', path, { title: 'An issue' })
@@ -139,7 +139,7 @@ t.test('a key used in a repository says nothing of another one that has taken it
   t.not(second.first, `"id":${issueId}`)
 })
 
-t.test('rights are asked before an earlier answer is given', async (t) => {
+t.test('permissions are checked before an earlier answer is repeated', async (t) => {
   const { name } = await repository({ private: true })
   await alice.repos.repoAddCollaborator('alice', name, 'bob', { permission: 'write' })
   const send = (rest: string, body: object, by = name) =>
@@ -158,7 +158,7 @@ t.test('rights are asked before an earlier answer is given', async (t) => {
   }
 })
 
-t.test('who may not read a repository any more gets no earlier answer about its transfer', async (t) => {
+t.test('a user who has lost access does not get the earlier answer about a transfer', async (t) => {
   const { name } = await repository({ private: true })
   const path = `/api/v1/repos/alice/${name}/transfer`
   t.equal((await post('alice', path, { new_owner: 'bob' })).status, 201)

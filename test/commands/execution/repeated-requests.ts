@@ -1,11 +1,10 @@
-/** Requests that are sent again long after, and what is written meanwhile. */
+/** Retries much later, and the events in between. */
 import type { CommentEvent } from '../../../src/events/catalog/comments.ts'
 import type { TestServer } from '../../start-server.ts'
 
-/** More than the newest events of a stream that the log remembers by their ids. */
+/** More events than the log remembers by id. */
 export const MANY = 510
 
-/** Posts as that user. */
 export async function poster(server: TestServer, login: string) {
   await server.as(login)
   return async (path: string, body: object, key?: string) => {
@@ -20,7 +19,7 @@ export async function poster(server: TestServer, login: string) {
   }
 }
 
-/** Many comments of others, as the log has them. */
+/** Appends many comments of other users. */
 export const comments = (repoId: number, index: number, count: number): CommentEvent[] =>
   Array.from({ length: count }, (_, i) => ({
     type: 'CommentAdded',

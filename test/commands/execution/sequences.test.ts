@@ -10,7 +10,7 @@ import { startEventStoreDouble } from '../../doubles/eventstore.ts'
 import { all } from '../../events/event-store-contract.ts'
 import { aContext, openStores, writerOf } from '../../stores.ts'
 
-/** The same log, with a list of how many events each append had. */
+/** A log that lists the number of events of each append. */
 function watched(events: EventStore, options?: { isAlone: boolean }) {
   const appends: number[] = []
   const store: EventStore = {
@@ -28,7 +28,7 @@ const take = (writer: WriteServices, count: number, sequence = 'numbers-1') =>
 
 const upTo = (last: number) => Array.from({ length: last }, (_, i) => i + 1)
 
-t.test('numbers and ids are taken for all who wait in one append', async (t) => {
+t.test('one append takes the numbers and ids of all waiting requests', async (t) => {
   const { writer, appends } = watched(openStores(t).events)
   const first = take(writer, 20)
   const other = take(writer, 3, 'ids-issue')
@@ -38,7 +38,7 @@ t.test('numbers and ids are taken for all who wait in one append', async (t) => 
   t.same(await Promise.all(take(writer, 2)), [21, 22])
 })
 
-t.test('who comes during an append waits for the next; an append takes a limited number', async (t) => {
+t.test('a request during an append waits for the next one; an append takes a limited number', async (t) => {
   const { events } = openStores(t)
   let late: Promise<number>[] = []
   const { writer, appends } = watched({
@@ -81,7 +81,7 @@ t.test('a request with an Idempotency-Key takes its number alone, and the same o
 })
 
 t.test(
-  'a failed append rejects all in it; when the log does not answer, also those who wait behind',
+  'a failed append rejects all in it; when the log does not answer, also the waiting ones',
   async (t) => {
     const { events } = openStores(t)
     const failures: Error[] = [new Error('a mistake'), new StoreUnavailable('gone')]
@@ -149,7 +149,7 @@ const openIssue = (writer: WriteServices, context = aContext()) =>
     expected: 'no-stream',
   }))
 
-t.test('a number, an id and what has them are one append, with its own number for each', async (t) => {
+t.test('a number, an id and their event are one append, each with its own number', async (t) => {
   const { writer, appends } = watched(openStores(t).events)
   const contexts = Array.from({ length: 20 }, () => aContext())
   const opened = await Promise.all(contexts.map((context) => openIssue(writer, context)))
@@ -165,7 +165,7 @@ t.test('a number, an id and what has them are one append, with its own number fo
   }
 })
 
-t.test('on EventStoreDB, what has a number is appended when the number is stored', async (t) => {
+t.test('on EventStoreDB, an event with a number is appended after the number is stored', async (t) => {
   const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'double.db') })
   const store = openEventStoreDb(double.url)
   t.teardown(async () => {
@@ -183,13 +183,13 @@ t.test('on EventStoreDB, what has a number is appended when the number is stored
   t.equal((await all(store.readStream('issue-1.10'))).length, 1)
 })
 
-/** A log to which an append is a round trip, as to EventStoreDB. */
+/** A log with a round trip for an append, like EventStoreDB. */
 function withoutTogether(events: EventStore): EventStore {
   const { appendTogether: _, ...others } = events
   return others
 }
 
-t.test('on EventStoreDB, ids are taken ahead while many are asked for, and numbers never', async (t) => {
+t.test('on EventStoreDB, ids are reserved ahead under load, and numbers never', async (t) => {
   const { writer, appends } = watched(withoutTogether(openStores(t).events), { isAlone: true })
   const ids: number[] = []
   for (let i = 0; i < 200; i++) ids.push(await takeNumber(writer, aContext(), 'ids-issue'))
@@ -211,7 +211,7 @@ t.test('the embedded log takes no id ahead', async (t) => {
   t.equal(appends.length, 50)
 })
 
-t.test('who comes while ids are taken gets one of those that were taken ahead', async (t) => {
+t.test('a request while ids are being taken gets a reserved one', async (t) => {
   const events = withoutTogether(openStores(t).events)
   let during = () => {}
   const slow: EventStore = {
@@ -237,7 +237,7 @@ t.test('who comes while ids are taken gets one of those that were taken ahead', 
 
 t.test('two servers on one log never give the same id', async (t) => {
   const events = withoutTogether(openStores(t).events)
-  // Also when a setting is wrong.
+  // Even with a wrong setting.
   const servers = [writerOf(events, { isAlone: true }), writerOf(events, { isAlone: true })]
   const given = await Promise.all(
     servers.map(async (server) => {
@@ -249,7 +249,7 @@ t.test('two servers on one log never give the same id', async (t) => {
   t.equal(new Set(given.flat()).size, 600)
 })
 
-t.test('a request with an Idempotency-Key gets no id that was taken ahead, but its own again', async (t) => {
+t.test('a request with an Idempotency-Key gets its own id again, never a reserved one', async (t) => {
   const writer = writerOf(withoutTogether(openStores(t).events), { isAlone: true })
   for (let i = 0; i < 50; i++) await takeNumber(writer, aContext(), 'ids-issue')
   const retry = { namespace: randomUUID(), digest: 'body' }
@@ -261,7 +261,7 @@ t.test('a request with an Idempotency-Key gets no id that was taken ahead, but i
 t.test('a request to another server, after an id was given, gets a larger id', async (t) => {
   const events = withoutTogether(openStores(t).events)
   const servers = [writerOf(events), writerOf(events)] as const
-  // Many are asked for, so that it would be worth to take some ahead.
+  // Many are requested, so that some would be reserved ahead.
   await Promise.all(servers.flatMap((server) => take(server, 50, 'ids-comment')))
   let last = 0
   for (let i = 0; i < 20; i++) {
@@ -273,7 +273,7 @@ t.test('a request to another server, after an id was given, gets a larger id', a
   }
 })
 
-t.test('what is too large takes no number', async (t) => {
+t.test('an event that is too large takes no number', async (t) => {
   const { events } = openStores(t)
   const large = { ...OPENING, body: 'x'.repeat(1_000_000) }
   const opening = appendNumbered(writerOf(events), aContext(), 'open', ['numbers-1'], ([index = 0]) => ({

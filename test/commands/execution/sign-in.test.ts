@@ -1,4 +1,4 @@
-/** The pure parts of sign-in by OpenID Connect: logins, memberships, claims, and what is sealed in a cookie. */
+/** The pure parts of sign-in by OpenID Connect: logins, memberships, claims, sealed cookies. */
 import t from 'tap'
 import { keyFor, seal, unseal } from '../../../src/auth/sealed.ts'
 import { joinedClaims, personIn } from '../../../src/auth/sessions/openid-provider.ts'
@@ -8,7 +8,7 @@ import { membershipsBy } from '../../../src/commands/users/sign-in/group-members
 import { loginsFor } from '../../../src/commands/users/sign-in/login-name.ts'
 import { openStores } from '../../stores.ts'
 
-t.test('a login is made of what the provider says, valid in each case, and then with numbers', async (t) => {
+t.test('a login is derived from the provider, always valid, and then with numbers', async (t) => {
   const first = (login: string, email = '') => loginsFor(login, email)[0]
   t.equal(first('alice'), 'alice')
   t.equal(first('Ålice Ünder@corp.example'), 'Alice-Under')
@@ -61,7 +61,7 @@ t.test('claims of the wrong type count as missing, and groups that are elsewhere
   t.equal(personIn({ ...id, email_verified: 'true' }, names).emailVerified, true)
 })
 
-t.test('that an address is verified counts only from where the address comes', async (t) => {
+t.test('the verified flag counts only from the source of the address', async (t) => {
   const names = { oidcLoginClaim: 'login', oidcGroupsClaim: 'groups' }
   const id = { iss: 'https://id.example.org', sub: 's' }
   const address = (token: object, userInfo: object) => {
@@ -85,7 +85,7 @@ t.test('a subject that is longer than OpenID Connect allows is refused', async (
   t.throws(() => person(256), { name: 'Refused', message: /more than 255 characters/ })
 })
 
-t.test('what is sealed is opened on every node with the same secret, and by nobody else', async (t) => {
+t.test('a sealed cookie is opened only by nodes with the same secret', async (t) => {
   const sealed = seal('text', keyFor('sign-in', 'secret'))
   t.equal(unseal(sealed, keyFor('sign-in', 'secret')), 'text')
   t.notMatch(Buffer.from(sealed, 'base64url').toString('latin1'), 'text')

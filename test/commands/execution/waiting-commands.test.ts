@@ -6,7 +6,7 @@ import { aContext, openStores, writerOf } from '../../stores.ts'
 const COMMANDS = 4
 const issue = { repoId: 1, index: 1, isPull: false, commentId: null }
 
-/** Commands on one issue at the same time. The read of the first one fails when all are in line. */
+/** Concurrent commands on one issue. The read of the first one fails when all are queued. */
 async function together(events: EventStore, error: Error): Promise<{ reads: number; failed: number }> {
   let reads = 0
   const failing: EventStore = {
@@ -26,13 +26,13 @@ async function together(events: EventStore, error: Error): Promise<{ reads: numb
   return { reads, failed: results.filter(({ status }) => status === 'rejected').length }
 }
 
-t.test('commands that wait behind each other wait once for a log that stands still', async (t) => {
+t.test('queued commands wait once for a log that does not answer', async (t) => {
   const { events } = openStores(t)
   const away = new StoreUnavailable('the log does not answer')
   t.strictSame(await together(events, away), { reads: 1, failed: COMMANDS })
 })
 
-t.test('a command that met other writers too often is the only one that fails', async (t) => {
+t.test('a command with too many conflicts is the only one that fails', async (t) => {
   const { events } = openStores(t)
   const contended = new TooManyWriters('written by too many')
   t.strictSame(await together(events, contended), { reads: COMMANDS, failed: 1 })

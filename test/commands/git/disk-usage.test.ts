@@ -10,7 +10,7 @@ import { until } from '../../until.ts'
 
 const QUOTA = 400 * 1024
 
-/** What a site admin reads of a repository, when that has been measured and holds. */
+/** Reads the size of a repository as a site admin, once it is measured and satisfies the condition. */
 async function usageOf(server: TestServer, name: string, holds: (usage: Usage) => boolean): Promise<Usage> {
   let found: Usage | undefined
   await until(`${name} is measured`, async () => {
@@ -41,7 +41,7 @@ interface Usage {
   measured_at: string
 }
 
-/** Bytes that do not get smaller. */
+/** Incompressible bytes. */
 const noise = (bytes: number) =>
   Buffer.from(Array.from({ length: bytes }, () => Math.floor(Math.random() * 256))).toString('base64')
 
@@ -97,13 +97,13 @@ t.test(
     const bob = await server.as('bob')
     t.equal(await statusOf(bob.repos.createFork('alice', 'app', {})), 202, 'another owner has room')
 
-    // Who is over the quota may still remove things.
+    // A user over the quota may still delete things.
     await alice.repos.issueDeleteIssueCommentAttachment('alice', 'app', comment.id ?? 0, file.id ?? 0)
     await usageOf(server, 'alice/app', (usage) => usage.attachments_size === 0)
     await work.git('push', '-q', 'origin', 'main')
     const full = await usageOf(server, 'alice/app', ({ size }) => size > app.size + 190)
     t.ok(full.size < 400)
-    // What is given away needs room at its new owner.
+    // A transfer needs space in the quota of the new owner.
     await bob.repos.repoEdit('bob', 'app', { name: 'mine' })
     await usageOf(server, 'bob/mine', ({ size }) => size > 100)
     const admin = await server.as('admin')

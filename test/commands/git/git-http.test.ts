@@ -19,7 +19,7 @@ async function repository(t: Parameters<typeof workTree>[0], name: string, optio
   return { id: data.id ?? 0, work, url: `${server.url}/alice/${name}.git` }
 }
 
-/** What the log tells of a repository's refs. */
+/** Returns the recorded refs of a repository. */
 async function refsEvents(repoId: number): Promise<GitEvent['data'][]> {
   const found: GitEvent['data'][] = []
   for await (const recorded of services.events.readStream(`git-${repoId}`)) {
@@ -72,7 +72,7 @@ t.test(
     await work.git('push', '-q', server.gitUrl('alice', 'alice/first-topic'), 'HEAD:refs/heads/main')
     t.equal((await alice.repos.repoGet('alice', 'first-topic')).data.default_branch, 'topic', 'and stays it')
 
-    // A server that died after git had moved the ref: the recovery records it, and the process does the rest.
+    // A server died after git had moved the ref: recovery records it, and the process continues.
     const { data: cut } = await alice.user.createCurrentUserRepo({ name: 'first-cut-off' })
     const dir = join(server.dataDir, 'git', `${cut.id}.git`)
     await work.git('push', '-q', dir, 'HEAD:refs/heads/topic')
@@ -84,7 +84,7 @@ t.test(
   },
 )
 
-t.test('git shows people why the server refused', async (t) => {
+t.test('git shows the reason of a refusal', async (t) => {
   const { url } = await repository(t, 'refusing', { private: true })
   const messageTo = async (login: string, password: string, ...args: string[]) => {
     const work = await workTree(t)

@@ -1,4 +1,4 @@
-/** A git that is not git: isomorphic-git, which has the protocol from its documents. Browsers use it. */
+/** isomorphic-git, an independent implementation of the protocol, which browsers use. */
 import fs from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -35,7 +35,7 @@ async function clone(test: Test, name: string, as = signedIn('alice'), options: 
   }
 }
 
-/** The status and the words of an answer that is no success. */
+/** The status and message of an error. */
 async function refusal(attempt: Promise<unknown>): Promise<string> {
   const error: unknown = await attempt.catch((problem) => problem)
   if (!(error instanceof git.Errors.HttpError)) throw error

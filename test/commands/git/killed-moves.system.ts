@@ -1,4 +1,7 @@
-/** A request that moved a ref and was killed before the log had it took effect: the log gets it as of that request. */
+/**
+ * A request that was killed after git moved its ref, and before the log had it, took effect: the log gets it as that
+ * request.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** A request that moved a ref and was cut off before the log had it took effect: the log gets it as of that request. */
+/** A request that was interrupted after git moved its ref, and before the log had it, took effect. */
 import t from 'tap'
 import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { gitStream } from '../../../src/events/streams.ts'
@@ -6,7 +6,7 @@ import { until } from '../../until.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'
 import { movesOf, REQUESTS } from './ref-requests.ts'
 
-t.test('a request whose move the log could not take is found done by a retry before recovery', async (t) => {
+t.test('a retry before recovery finds the move that the log could not record', async (t) => {
   const { server, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
   const { repoId, call } = await repository(t, 'app')
   const { events } = server.services
@@ -20,7 +20,7 @@ t.test('a request whose move the log could not take is found done by a retry bef
     t.equal((await post()).status, 503, what)
     events.append = append
     t.equal((await post()).status, status, what)
-    // A release is content with a tag that is there.
+    // A release accepts an existing tag.
     const isRecorded = async () => (await movesOf(server, repoId, ref))[0]?.cause === cause
     await until(`${what} is recorded`, isRecorded)
     t.match((await movesOf(server, repoId, ref))[0], { by: 'alice' })

@@ -1,4 +1,4 @@
-/** Requests that move refs wait for their turn. What counts are the rights and the rules when it comes. */
+/** Requests that wait for the ref lock: permissions and rules of the moment when they get it count. */
 import t from 'tap'
 import { refLockKey, withRefLock } from '../../../src/commands/git/ref-lock.ts'
 import { updateRef } from '../../../src/git/refs/refs.ts'
@@ -8,7 +8,7 @@ import { type PullRepository, startPulls } from '../pull-requests/pull-repositor
 
 const { server, alice, repository } = await startPulls(t)
 
-/** The status of carol's request that waits for the turn of the refs while something happens. */
+/** Returns the status of carol's request that waits for the ref lock while something happens. */
 async function waiting(
   { repoId }: { repoId: number },
   ask: () => Promise<{ status: number }>,
@@ -47,7 +47,7 @@ interface Move {
   method: string
   path: string
   body?: object
-  /** The protection that is made while the request waits, and the answer then. */
+  /** The protection that is added while the request waits, and the expected answer. */
   protect: (made: PullRepository) => Promise<unknown>
   refused: number
 }
@@ -80,7 +80,7 @@ const MOVES: Record<string, Move> = {
 }
 
 for (const [i, [what, { method, path, body, protect, refused }]] of Object.entries(MOVES).entries()) {
-  t.test(`while ${what}, what comes before its turn counts`, async (t) => {
+  t.test(`while ${what}, changes before it gets the lock count`, async (t) => {
     const made = await repository(t, `moves-${i}`, { private: true })
     await made.branch('topic', { topic: 'x' })
     await made.call('alice', 'POST', 'tags', { tag_name: 'v1' })
@@ -118,7 +118,7 @@ const AT: Record<string, { path: string; body: (ref: string) => object }> = {
 
 for (const [i, [what, { path, body }]] of Object.entries(AT).entries()) {
   t.test(
-    `a commit that no ref reaches any more when the turn has come is not revived by a ${what}`,
+    `a commit that became unreachable during the wait for the lock is not revived by a ${what}`,
     async (t) => {
       const made = await repository(t, `unreached-${i}`, { writers: ['carol'] })
       const dir = gitDirOf(server.services, made.repoId)
@@ -128,7 +128,7 @@ for (const [i, [what, { path, body }]] of Object.entries(AT).entries()) {
         const status = await waiting(
           made,
           () => made.call('carol', 'POST', path, body(name === 'by-id' ? tip : name)),
-          // As a push does whose turn is before.
+          // As a push does that has the lock before.
           () => updateRef(dir, `refs/heads/${name}`, { from: tip, to: null }),
         )
         t.equal(status, 404)
@@ -145,7 +145,7 @@ t.test('a head branch that is protected while its deletion waits is kept', async
   const index = await made.open('topic')
   const { turns } = server.services
   let isMerged = false
-  // The first turn of the refs is that of the merge itself.
+  // The merge itself takes the first ref lock.
   server.services.turns = async (key, work, ...more) => {
     if (key !== refLockKey(made.repoId)) return turns(key, work, ...more)
     if (isMerged) await made.protect('topic', { enable_push: false })

@@ -1,4 +1,4 @@
-/** Issue 15, line 9: a push is decided again before refs move. Each pack is held half sent while a right is taken. */
+/** A push is checked again before refs move. Each pack is half sent while a permission is removed. */
 import { once } from 'node:events'
 import { request } from 'node:http'
 import t from 'tap'
@@ -10,7 +10,7 @@ import { eventsIn, type PullRepository, startPulls } from '../pull-requests/pull
 const { server, alice, bob, repository } = await startPulls(t)
 const { services } = server
 
-/** How many requests have been let in to a repository, by its key: then the first decision on a push follows. */
+/** Number of requests admitted to a repository, by key: the first check of a push follows. */
 const entered = new Map<string, number>()
 const { findOne } = services.views.repositories
 services.views.repositories.findOne = async (filter) => {
@@ -26,7 +26,7 @@ interface HeldPush {
   authorization?: string
 }
 
-/** Sends the first half of a push, does something, and sends the rest. */
+/** Sends the first half of a push, runs something, and sends the rest. */
 async function pushAround(
   login: string,
   { fullName, body, authorization = basic(login) }: HeldPush,
@@ -48,13 +48,13 @@ async function pushAround(
   return { status: Number(answer.statusCode), text }
 }
 
-/** A new branch of the repository, as the body of its push. */
+/** Returns the body of a push of a new branch. */
 async function newBranch({ work, commit }: Pick<PullRepository, 'work' | 'commit'>, branch: string) {
   const sha = await commit(`Commit for ${branch}`, { [branch]: `${branch}\n` })
   return { sha, body: await pushBody(work.dir, `refs/heads/${branch}`, sha) }
 }
 
-/** A repository to which carol may push, and her push of the branch `topic`. */
+/** A repository with carol as writer, and her push of the branch `topic`. */
 async function withPush(t: Parameters<typeof repository>[0], name: string, options: object = {}) {
   const made = await repository(t, name, { writers: ['carol'], ...options })
   const { sha, body } = await newBranch(made, 'topic')

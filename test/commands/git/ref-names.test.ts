@@ -1,4 +1,4 @@
-/** What clients would read as another ref, or as an id, is no name of a new branch or tag, over the API and by a push. */
+/** Names that clients would read as another ref or as an id are refused for new branches and tags, by API and push. */
 import t from 'tap'
 import { workTree } from '../../git-client.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'

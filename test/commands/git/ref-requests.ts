@@ -1,4 +1,4 @@
-/** Requests that move a ref, and what the log has of the moves: for tests of what follows when the log has not heard of one. */
+/** Requests that move a ref, and their recorded moves, for tests of lost records. */
 import { gitStream } from '../../../src/events/streams.ts'
 import type { TestServer } from '../../start-server.ts'
 import { eventsIn } from '../pull-requests/pull-repository.ts'
@@ -55,7 +55,7 @@ export const REQUESTS = [
   },
 ]
 
-/** All that the log has of the moves of a ref, the last first. */
+/** Returns the recorded moves of a ref, newest first. */
 export async function movesOf(server: TestServer, repoId: number, ref: string) {
   const moves = []
   for (const { type, data, metadata } of await eventsIn(server, gitStream(repoId))) {

@@ -1,4 +1,4 @@
-/** `DELETE /repos/{owner}/{repo}/issues/{index}`: an issue goes from everything that is shown, and its number is not reused. */
+/** `DELETE /repos/{owner}/{repo}/issues/{index}`: a deleted issue is shown nowhere, and its number is not reused. */
 import t from 'tap'
 import { addComment } from '../../../src/commands/comments/change.ts'
 import { repositories } from '../../../src/commands/execution/aggregates.ts'
@@ -39,7 +39,7 @@ const said = (commentId: number): CommentEvent => ({
 })
 const file = { id: 9, uuid: 'u', name: 'a.txt', size: 1, uploader: by }
 
-t.test('the deletion names the comments and files that are there, and what counts the issue', async (t) => {
+t.test('the deletion names its comments and files, and the counters of the issue', async (t) => {
   const { given } = specify(t, wholeIssueDecider)
   const milestone = { id: 4, title: 'M' }
   given(opened)
@@ -208,7 +208,7 @@ t.test('a deleted issue is listed nowhere, and nothing counts it', async (t) => 
   t.match(await verifyServer(checked), { sound: true }, 'replayed from the log, everything is the same')
 })
 
-t.test('what races a deletion leaves nothing that is listed', async (t) => {
+t.test('requests that race a deletion leave nothing that is listed', async (t) => {
   const { open, issues, repoId } = await repository('race')
   const index = await open({ title: 'Doomed' })
   const target = await open({ title: 'Target' })
@@ -216,7 +216,7 @@ t.test('what races a deletion leaves nothing that is listed', async (t) => {
   t.equal((await call('alice', 'DELETE', `${issues}/${index}`)).status, 204)
   const author = { id: (await bob.user.userGetCurrent()).data.id ?? 0, login: 'bob' }
   const issue = { repoId, index, isPull: false }
-  // A request that still saw the issue goes on now.
+  // A request that still saw the issue continues now.
   const late = newContext(author, 'late')
   await addComment(services, late, issue, { commentId: 9001, author, body: `late okapi #${target} @carol` })
   await addComment(services, late, { ...issue, index: there }, { commentId: 9002, author, body: 'okapi' })
@@ -276,7 +276,7 @@ t.test('a deleted issue is not replayed; its texts stay in the history until the
   const path = `${issues}/${index}`
   t.equal((await call('alice', 'GET', `${path}/replay?revision=1`)).status, 200)
   t.equal((await call('alice', 'DELETE', path)).status, 204)
-  // A moment before the deletion: for all, also for its admin.
+  // A moment before the deletion: hidden from all, even from its admin.
   for (const login of ['alice', 'bob', 'admin']) {
     t.equal((await call(login, 'GET', `${path}/replay?revision=1`)).status, 404, login)
     t.equal((await call(login, 'GET', `${path}/replay/diff?from=0&to=1`)).status, 404, login)

@@ -19,7 +19,7 @@ const list = async (repo: string, index: number, side: Side, login: string | nul
     link: headers.get('link'),
   }
 }
-/** A repository with so many pull requests. */
+/** A repository with this number of pull requests. */
 async function withPulls(t: Test, name: string, count: number, options: RepositoryOptions = {}) {
   const made = await repository(t, name, options)
   const heads = Array.from({ length: count }, (_, i) => `b${i + 1}`)
@@ -81,7 +81,7 @@ t.test('blocks shows the same dependencies from the other side', async (t) => {
   )
 })
 
-t.test('itself or a circle gives 422, a duplicate 409, removing a missing one 404', async (t) => {
+t.test('itself or a cycle gives 422, a duplicate 409, removing a missing one 404', async (t) => {
   const { changes } = await withPulls(t, 'circles', 4)
   const add = async (index: number, on: number) =>
     (await call('alice', 'POST', path('circles', index, 'dependencies'), { index: on })).status
@@ -110,7 +110,7 @@ t.test('10 requests for the same dependency at the same time: one gives 201, nin
   t.equal((await changes(1)).length, 1)
 })
 
-t.test('dependencies that are added at the same time make no circle', async (t) => {
+t.test('dependencies that are added at the same time make no cycle', async (t) => {
   const { changes } = await withPulls(t, 'race', 3)
   const add = async (index: number, on: number) =>
     (await call('alice', 'POST', path('race', index, 'dependencies'), { index: on })).status
@@ -341,7 +341,7 @@ t.test('with an Idempotency-Key, a request sent twice adds one dependency', asyn
   t.equal((await changes(1)).length, 1)
 })
 
-t.test('a writer removes a dependency on an issue that nobody there may read any more', async (t) => {
+t.test('a writer removes a dependency on an issue that no writer may read any more', async (t) => {
   const { open, branches } = await repository(t, 'waiting')
   await branches('topic')
   await open('topic')

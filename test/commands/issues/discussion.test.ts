@@ -47,7 +47,7 @@ const closed: PullRequestEvent = {
 }
 const depends: PullRequestEvent = { type: 'DependencyAdded', data: { ...id, dependency: other } }
 
-/** The state of something that was opened. */
+/** Returns the state after the opening. */
 function active(state: PullState) {
   if (state.status === 'none') throw new Error('nothing was opened')
   return state
@@ -152,7 +152,7 @@ t.test('issues.edit.4: an issue with an open dependency cannot be closed', async
     .thenEvents()
 })
 
-t.test('a dependency is added once, and not to itself or in a circle', async (t) => {
+t.test('a dependency is added once, and not to itself or in a cycle', async (t) => {
   const { given } = specify(t, pullDecider)
   given(opened)
     .when((state) => decideAddDependency(active(state), other, false))

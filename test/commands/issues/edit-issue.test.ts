@@ -14,7 +14,7 @@ async function bobsIssue(name: string, option: object = {}) {
   return made
 }
 
-/** A repository with an issue (1) and so many pull requests (2, 3, …). */
+/** A repository with an issue (1) and this number of pull requests (2, 3, …). */
 async function withPulls(test: Parameters<typeof workTree>[0], name: string, count = 1) {
   const made = await repository(name, { auto_init: true })
   await made.open({ title: 'Issue' })

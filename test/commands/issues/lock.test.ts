@@ -19,7 +19,7 @@ const unlock = async (login: string, index: number) =>
 const comment = (client: typeof bob, index: number) =>
   statusOf(client.repos.issueCreateComment('alice', 'app', index, { body: 'Hm' }))
 
-t.test('what is locked refuses comments of all who may not write (403), also of its poster', async (t) => {
+t.test('a locked issue refuses comments without write access (403), also of its poster', async (t) => {
   const index = await open('Heated')
   t.equal(await comment(bob, index), 201)
   t.equal(await lock('alice', index, '{"lock_reason":"Too heated"}'), 204)
@@ -45,7 +45,7 @@ t.test('what is locked refuses comments of all who may not write (403), also of 
   t.equal(JSON.parse(await replay.text()).is_locked, true)
 })
 
-t.test('`lock_reason` ignores case; locking what is locked is 204 and changes nothing', async (t) => {
+t.test('`lock_reason` ignores case; locking twice is 204 and changes nothing', async (t) => {
   const index = await open('Loud')
   t.equal(await lock('alice', index, '{"lock_reason":" off-TOPIC "}'), 204)
   t.equal(await lock('alice', index, '{"lock_reason":"spam"}'), 204)

@@ -5,11 +5,11 @@ import { startEventStoreDouble } from '../../doubles/eventstore.ts'
 import { patientEventStore } from '../../doubles/patience.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 
-/** Counts the appends, and the other calls that the driver makes to the event store, from now on until the test ends. */
+/** Counts appends and other calls of the driver to the event store, until the test ends. */
 function countedCalls(t: Test, { services: { events } }: TestServer): () => Record<string, number> {
   const calls: Record<string, number> = {}
   const { append } = events
-  // All of them go over one call of the driver.
+  // All use one call of the driver.
   events.append = (...args) => {
     calls.append = (calls.append ?? 0) + 1
     return append(...args)
@@ -32,7 +32,7 @@ t.test('one client takes at most 4 round trips to the event store for POST issue
   const alice = await server.as('alice')
   await alice.user.createCurrentUserRepo({ name: 'project' })
   const post = (title: string) => alice.repos.issueCreateIssue('alice', 'project', { title })
-  // The first one learns where the streams of the numbers end.
+  // The first one learns the ends of the number streams.
   await post('first')
   const calls = countedCalls(t, server)
   for (let n = 2; n <= 11; n++) t.equal((await post(`number ${n}`)).data.number, n)

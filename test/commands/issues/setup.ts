@@ -1,4 +1,4 @@
-/** A server with people and repositories of alice's, for tests of what can be done with issues. */
+/** A server with users and repositories of alice's, for tests of issues. */
 import { decode } from '../../../src/events/codec.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { issueStream } from '../../../src/events/streams.ts'
@@ -15,7 +15,7 @@ export async function startIssues(test: Test) {
     server.as('dave'),
   ])
 
-  /** Status and body of a request as that user: for what Gitea's client hides of errors. */
+  /** Returns status and body of a request as that user, since Gitea's client hides parts of errors. */
   async function call(
     login: string | null,
     method: string,
@@ -36,7 +36,7 @@ export async function startIssues(test: Test) {
     }
   }
 
-  /** A repository of alice's (or of an organization), in which bob may read, if it is public, and carol may write. */
+  /** A repository of alice's (or of an organization), with carol as writer; bob reads it if it is public. */
   async function repository(name: string, options: object = {}, owner = 'alice') {
     const made =
       owner === 'alice'
@@ -48,10 +48,10 @@ export async function startIssues(test: Test) {
     return {
       repoId,
       issues,
-      /** For what may be refused. */
+      /** For requests that may be refused. */
       tryOpen: (option: unknown, login: string | null = 'alice', headers = {}) =>
         call(login, 'POST', issues, option, headers),
-      /** Opens an issue, which must succeed. Resolves to its number. */
+      /** Opens an issue. Resolves to its number. */
       async open(option: object = {}, login = 'alice'): Promise<number> {
         const { status, body } = await call(login, 'POST', issues, { title: 'Issue', ...option })
         if (status !== 201) throw new Error(`opening: ${status} ${JSON.stringify(body)}`)
@@ -66,7 +66,7 @@ export async function startIssues(test: Test) {
       },
       milestone: async (title: string) =>
         (await alice.repos.issueCreateMilestone(owner, name, { title })).data.id ?? 0,
-      /** How many open and closed ones a milestone counts. */
+      /** Open and closed counts of a milestone. */
       async counts(milestone: number) {
         const { data } = await alice.repos.issueGetMilestone(owner, name, `${milestone}`)
         return [data.open_issues, data.closed_issues]
@@ -76,7 +76,7 @@ export async function startIssues(test: Test) {
         const { status } = await call('alice', 'POST', `${issues}/${index}/dependencies`, meta)
         if (status !== 201) throw new Error(`dependency: ${status}`)
       },
-      /** What the log has of an issue. */
+      /** Returns the recorded events of an issue. */
       async events(index: number): Promise<DomainEvent[]> {
         const events: DomainEvent[] = []
         for await (const recorded of server.services.events.readStream(issueStream(repoId, index))) {

@@ -34,7 +34,7 @@ t.test(
     const key = await newKey('Alice@Example.com', 'a@example.org')
     const other = await newKey('b@example.org')
     const certified = await key.publicKey.signAllUsers([other.privateKey])
-    // An address that somebody has put beside the key.
+    // An address that an attacker has put beside the key.
     certified.users.push(...other.publicKey.users)
     const read = await gpgKeyOf('me', certified.armor())
     t.same(read.emails, ['alice@example.com', 'a@example.org'])
@@ -67,7 +67,7 @@ t.test(
   },
 )
 
-t.test('a signature counts that the key or its subkey has made of the text', async (t) => {
+t.test('a signature of the text by the key or its subkey counts', async (t) => {
   const [key, other] = [await newKey('a@example.org'), await newKey('a@example.org')]
   const armored = key.publicKey.armor()
   const good = await signed('text', key)
@@ -241,6 +241,6 @@ t.test('site admins add and remove the SSH keys of others', async (t) => {
 
 function sshBlob(): string {
   const field = (bytes: Buffer) => Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes])
-  // Any 32 bytes are a key of Ed25519 to those who only read it.
+  // Any 32 bytes parse as an Ed25519 key.
   return Buffer.concat([field(Buffer.from('ssh-ed25519')), field(Buffer.alloc(32, 7))]).toString('base64')
 }

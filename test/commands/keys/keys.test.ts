@@ -39,7 +39,7 @@ function rsa(modulusLength: number): string {
   return line('ssh-rsa', bytes(e), Buffer.concat([Buffer.from([0]), bytes(n)]))
 }
 
-t.test('keys of SSH are read: each type that people have', async (t) => {
+t.test('SSH keys are parsed: each common type', async (t) => {
   const keys = [ed25519(), ecdsa('P-256', 'nistp256'), ecdsa('P-384', 'nistp384'), ecdsa('P-521', 'nistp521')]
   for (const key of [...keys, rsa(3072)]) {
     t.match(sshKeyOf(` ${key}  me@host \n`), {
@@ -84,7 +84,7 @@ t.test('fingerprints are those of ssh-keygen', async (t) => {
 const server = await startTestServer(t)
 const [admin, alice, bob] = await Promise.all([server.as('admin'), server.as('alice'), server.as('bob')])
 
-t.test('keys of users: everybody sees them, a key has one owner, and titles differ', async (t) => {
+t.test('keys of users: they are public, a key has one owner, and titles differ', async (t) => {
   const key = ed25519()
   const { data, status } = await alice.user.userCurrentPostKey({ title: 'laptop', key })
   t.equal(status, 201)

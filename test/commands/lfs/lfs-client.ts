@@ -1,4 +1,4 @@
-/** What the tests of git LFS share: objects, and requests as git-lfs makes them. */
+/** Setup of LFS tests: objects, and requests as git-lfs sends them. */
 import { hash } from 'node:crypto'
 import type { TestServer } from '../../start-server.ts'
 

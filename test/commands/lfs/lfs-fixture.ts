@@ -1,4 +1,4 @@
-/** What tests of large files share: a pull request whose files point to objects of a fork. */
+/** Setup of LFS tests: a pull request whose files point to objects of a fork. */
 import type { Test } from 'tap'
 import { workTree } from '../../git-client.ts'
 import type { TestServer } from '../../start-server.ts'
@@ -9,7 +9,7 @@ const pointer = (content: string) => {
   return `version https://git-lfs.github.com/spec/v1\noid sha256:${oid}\nsize ${size}\n`
 }
 
-/** The content of an object as a repository gives it, or the status of another answer. */
+/** Returns the content of an object, or the status of another answer. */
 export async function textOf(server: TestServer, fullName: string, content: string) {
   const answer = await lfsOf(server, fullName).get('alice', objectOf(content).oid)
   return answer.status === 200 ? await answer.text() : answer.status

@@ -86,7 +86,7 @@ t.test('a batch answers for each object: unknown, malformed and too large ones h
   t.equal(text.status, 415)
 })
 
-t.test('bytes that are not the object are refused, and nothing of them stays', async (t) => {
+t.test('bytes with another hash are refused and removed', async (t) => {
   const { batch, put, get, filesIn } = await newRepository('wrong')
   const object = objectOf('right')
   for (const [content, reason] of [
@@ -155,7 +155,7 @@ t.test('a range request gives a part of an object, and a broken download can be 
 })
 
 t.test(
-  'who may not read a repository learns nothing of its objects, and who may not write adds none',
+  'a user without read access learns nothing of the objects, and without write access adds none',
   async (t) => {
     const hidden = await newRepository('hidden', { private: true })
     const open = await newRepository('open')
@@ -171,36 +171,33 @@ t.test(
     t.equal((await open.batch(null, 'upload', [object])).status, 401)
     t.equal((await open.batch('bob', 'upload', [object])).status, 403)
     t.equal((await open.put('bob', 'more')).status, 403)
-    // To know the id of an object is not to have it.
+    // The id of an object gives no access to it.
     t.match((await open.batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
     t.ok((await open.batch('alice', 'upload', [object])).body.objects[0]?.actions?.upload)
     t.equal((await open.get('alice', object.oid)).status, 404)
   },
 )
 
-t.test(
-  'what a batch names can be requested with its headers alone: some clients send no others there',
-  async (t) => {
-    const { batch } = await newRepository('headers', { private: true })
-    const content = 'by its headers'
-    const object = objectOf(content)
-    const follow = (action: Action | undefined, method: string, body?: string, type?: string) =>
-      fetch(action?.href ?? '', {
-        method,
-        headers: { ...action?.header, ...(type && { 'content-type': type }) },
-        ...(body && { body }),
-      })
-    const actions = (await batch('alice', 'upload', [object])).body.objects[0]?.actions
-    t.equal((await follow(actions?.upload, 'PUT', content)).status, 200)
-    t.equal((await follow(actions?.verify, 'POST', JSON.stringify(object), LFS_JSON)).status, 200)
-    const found = (await batch('alice', 'download', [object])).body.objects[0]?.actions
-    t.equal(await (await follow(found?.download, 'GET')).text(), content)
-    const { put, batch: publicBatch } = await newRepository('no-headers')
-    await put('alice', content)
-    const open = (await publicBatch(null, 'download', [object])).body.objects[0]?.actions
-    t.strictSame(Object.keys(open?.download ?? {}), ['href'], 'an anonymous client has none')
-  },
-)
+t.test('the actions of a batch work with their headers alone: some clients send no others', async (t) => {
+  const { batch } = await newRepository('headers', { private: true })
+  const content = 'by its headers'
+  const object = objectOf(content)
+  const follow = (action: Action | undefined, method: string, body?: string, type?: string) =>
+    fetch(action?.href ?? '', {
+      method,
+      headers: { ...action?.header, ...(type && { 'content-type': type }) },
+      ...(body && { body }),
+    })
+  const actions = (await batch('alice', 'upload', [object])).body.objects[0]?.actions
+  t.equal((await follow(actions?.upload, 'PUT', content)).status, 200)
+  t.equal((await follow(actions?.verify, 'POST', JSON.stringify(object), LFS_JSON)).status, 200)
+  const found = (await batch('alice', 'download', [object])).body.objects[0]?.actions
+  t.equal(await (await follow(found?.download, 'GET')).text(), content)
+  const { put, batch: publicBatch } = await newRepository('no-headers')
+  await put('alice', content)
+  const open = (await publicBatch(null, 'download', [object])).body.objects[0]?.actions
+  t.strictSame(Object.keys(open?.download ?? {}), ['href'], 'an anonymous client has none')
+})
 
 t.test('a token needs the scope of what it does', async (t) => {
   const { put, base } = await newRepository('scopes')
@@ -221,7 +218,7 @@ t.test('a token needs the scope of what it does', async (t) => {
   t.equal((await as('upload')).status, 403)
 })
 
-/** Sends an object as bob, and lets something happen before its last bytes. Resolves to the status of the answer. */
+/** Sends an object as bob, and runs something before its last bytes. Resolves to the status. */
 async function sentMeanwhile(
   { base, filesIn }: Pick<Awaited<ReturnType<typeof newRepository>>, 'base' | 'filesIn'>,
   { oid, size, content }: ReturnType<typeof objectOf> & { content: string },
@@ -242,7 +239,7 @@ async function sentMeanwhile(
   return status
 }
 
-t.test('an upload is decided again at its end: whoever lost the right meanwhile adds nothing', async (t) => {
+t.test('an upload is checked again at its end: a user who lost access meanwhile adds nothing', async (t) => {
   const repository = await newRepository('rights')
   const content = 'sent slowly'
   const object = objectOf(content)
@@ -266,23 +263,26 @@ t.test('an upload adds nothing to a repository that was archived meanwhile', asy
   t.match((await repository.batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
 })
 
-t.test('a file without its event is nobody’s, and the next upload makes it an object', async (t) => {
-  const { id, get, put, batch } = await newRepository('killed')
-  const { events } = server.services
-  const { append } = events
-  events.append = async (stream, recorded, expected) => {
-    if (stream === lfsStream(id)) throw new StoreUnavailable('killed')
-    return append.call(events, stream, recorded, expected)
-  }
-  t.equal((await put('alice', 'kept')).status, 503)
-  events.append = append
-  const object = objectOf('kept')
-  t.equal((await get('alice', object.oid)).status, 404)
-  t.match((await batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
-  t.ok((await batch('alice', 'upload', [object])).body.objects[0]?.actions?.upload)
-  t.equal((await put('alice', 'kept')).status, 200)
-  t.equal(await (await get('alice', object.oid)).text(), 'kept')
-})
+t.test(
+  'a file without its event belongs to no repository, and the next upload makes it an object',
+  async (t) => {
+    const { id, get, put, batch } = await newRepository('killed')
+    const { events } = server.services
+    const { append } = events
+    events.append = async (stream, recorded, expected) => {
+      if (stream === lfsStream(id)) throw new StoreUnavailable('killed')
+      return append.call(events, stream, recorded, expected)
+    }
+    t.equal((await put('alice', 'kept')).status, 503)
+    events.append = append
+    const object = objectOf('kept')
+    t.equal((await get('alice', object.oid)).status, 404)
+    t.match((await batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
+    t.ok((await batch('alice', 'upload', [object])).body.objects[0]?.actions?.upload)
+    t.equal((await put('alice', 'kept')).status, 200)
+    t.equal(await (await get('alice', object.oid)).text(), 'kept')
+  },
+)
 
 t.test('an object whose file was lost is 404, and can be sent again', async (t) => {
   const { dir, get, put, batch, json } = await newRepository('lost')
@@ -301,7 +301,7 @@ t.test('an object whose file was lost is 404, and can be sent again', async (t) 
   )
 })
 
-t.test('the objects of a deleted repository are gone, and what it took is counted until then', async (t) => {
+t.test('the objects of a deleted repository are gone, and their size is counted until then', async (t) => {
   const { id, dir, put } = await newRepository('gone')
   await put('alice', randomBytes(500_000))
   const { diskUsage } = server.services

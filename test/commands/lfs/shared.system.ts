@@ -1,4 +1,4 @@
-/** Large files when a server is killed, and on two nodes. */
+/** LFS objects when a server is killed, and on two nodes. */
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'

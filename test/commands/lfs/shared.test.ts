@@ -79,7 +79,7 @@ t.test('a fork has the objects of its parent, also when the clock of its server 
 })
 
 t.test(
-  "who reads a pull request gets its commits' objects by the base, and a merge makes them its own",
+  "a reader of a pull request gets its objects from the base, and a merge makes them the base's own",
   async (t) => {
     const { alice, head, baseId } = await artFromFork(t, server)
     const base = lfsOf(server, 'alice/app')
@@ -143,7 +143,7 @@ t.test('backup and restore have the objects that the log names', async (t) => {
   t.equal((await lfsObjects.find({ repoId: data.id ?? 0 })).length, 2)
 })
 
-t.test('a quota of the owner and the room on the disk hold for objects', async (t) => {
+t.test('the owner's quota and the free space on the disk apply to objects', async (t) => {
   const server = await startTestServer(t, { MAX_OWNER_BYTES: '100KiB', LOG_LEVEL: 'silent' })
   const alice = await server.as('alice')
   await alice.user.createCurrentUserRepo({ name: 'app' })

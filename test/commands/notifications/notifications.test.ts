@@ -44,7 +44,7 @@ t.test('mentions are names after @, and not addresses', async (t) => {
   t.equal(mentionsIn(Array.from({ length: 99 }, (_, i) => `@u${i} `).join('')).length, 20)
 })
 
-t.test('who opens, comments, is assigned or mentioned hears of what others do', async (t) => {
+t.test('a user who opens, comments, is assigned or mentioned is notified of changes by others', async (t) => {
   const { open, say, ofRepository } = await repository('heard')
   const issue = await open()
   t.same(await ofRepository('alice'), [], 'nobody hears of what they do themselves')
@@ -71,7 +71,7 @@ t.test('who opens, comments, is assigned or mentioned hears of what others do', 
 })
 
 t.test(
-  'a review is told to who takes part, who writes it takes part, and it calls who it mentions',
+  'a review notifies participants and mentioned users, and its author becomes a participant',
   async (t) => {
     const { ofRepository } = await repository('reviewed')
     await server.as('erin')
@@ -101,33 +101,30 @@ t.test(
   },
 )
 
-t.test(
-  'a reviewer takes part in a pull request: who is asked is notified of comments and of the merge',
-  async (t) => {
-    const { ofRepository } = await repository('asked')
-    const content = Buffer.from('x').toString('base64')
-    await alice.repos.repoCreateFile('alice', 'asked', 'README.md', { content })
-    await alice.repos.repoCreateFile('alice', 'asked', 'topic', { content, new_branch: 'topic' })
-    const { data: pull } = await alice.repos.repoCreatePullRequest('alice', 'asked', {
-      ...{ head: 'topic', base: 'main', title: 'T' },
-    })
-    const index = pull.number ?? 0
-    const news = async () => {
-      const found = await ofRepository('bob')
-      await send('bob', 'PUT', 'repos/alice/asked/notifications')
-      return found.map(({ subject }) => subject?.state)
-    }
-    const request = { method: 'POST', body: JSON.stringify({ reviewers: ['bob'] }) }
-    const asked = `/api/v1/repos/alice/asked/pulls/${index}/requested_reviewers`
-    t.equal((await server.fetch('alice', asked, request)).status, 201)
-    t.same(await news(), ['open'])
-    t.same(await news(), [])
-    await alice.repos.issueCreateComment('alice', 'asked', index, { body: 'Please' })
-    t.same(await news(), ['open'])
-    await alice.repos.repoMergePullRequest('alice', 'asked', index, { Do: 'merge' })
-    t.same(await news(), ['merged'])
-  },
-)
+t.test('a requested reviewer is a participant: notified of comments and of the merge', async (t) => {
+  const { ofRepository } = await repository('asked')
+  const content = Buffer.from('x').toString('base64')
+  await alice.repos.repoCreateFile('alice', 'asked', 'README.md', { content })
+  await alice.repos.repoCreateFile('alice', 'asked', 'topic', { content, new_branch: 'topic' })
+  const { data: pull } = await alice.repos.repoCreatePullRequest('alice', 'asked', {
+    ...{ head: 'topic', base: 'main', title: 'T' },
+  })
+  const index = pull.number ?? 0
+  const news = async () => {
+    const found = await ofRepository('bob')
+    await send('bob', 'PUT', 'repos/alice/asked/notifications')
+    return found.map(({ subject }) => subject?.state)
+  }
+  const request = { method: 'POST', body: JSON.stringify({ reviewers: ['bob'] }) }
+  const asked = `/api/v1/repos/alice/asked/pulls/${index}/requested_reviewers`
+  t.equal((await server.fetch('alice', asked, request)).status, 201)
+  t.same(await news(), ['open'])
+  t.same(await news(), [])
+  await alice.repos.issueCreateComment('alice', 'asked', index, { body: 'Please' })
+  t.same(await news(), ['open'])
+  await alice.repos.repoMergePullRequest('alice', 'asked', index, { Do: 'merge' })
+  t.same(await news(), ['merged'])
+})
 
 t.test('marks: read, unread, pinned; filters, totals, pages', async (t) => {
   const { open, say } = await repository('marked')
@@ -160,7 +157,7 @@ t.test('marks: read, unread, pinned; filters, totals, pages', async (t) => {
   t.equal((await server.fetch(null, '/api/v1/notifications')).status, 401)
 })
 
-t.test('news of what is older than hundreds of others are heard, and what is pinned stays', async (t) => {
+t.test('news of an old thread appear before hundreds of others, and pinned ones stay', async (t) => {
   const { open, say, ofRepository } = await repository('busy')
   const [old, pinned, quiet] = [
     await open({ assignees: ['bob'] }),
@@ -206,7 +203,7 @@ t.test('news of what is older than hundreds of others are heard, and what is pin
 })
 
 t.test(
-  'watchers hear of all that comes; subscribers of their issues; who unsubscribes, of nothing',
+  'watchers are notified of everything, subscribers of their issues, unsubscribed users of nothing',
   async (t) => {
     const { open, say, ofRepository } = await repository('watched')
     const before = await open()
@@ -237,7 +234,7 @@ t.test(
   },
 )
 
-t.test('the rights of now count: who may not read hears nothing, and is not listed', async (t) => {
+t.test('present permissions count: a user without access is neither notified nor listed', async (t) => {
   const { open, say } = await repository('closing')
   const issue = await open({ body: 'T' })
   await carol.repos.issueCreateComment('alice', 'closing', issue.number ?? 0, { body: 'I am here' })
@@ -258,7 +255,7 @@ t.test('the rights of now count: who may not read hears nothing, and is not list
   )
 })
 
-t.test('what comes after is news, also of a server whose clock is behind', async (t) => {
+t.test('later events are news, also from a server whose clock is behind', async (t) => {
   const setClock = clockOf(t)
   const { open, say, ofRepository } = await repository('clocks')
   const unread = async (login: string) => indexes(await ofRepository(login))
@@ -281,7 +278,7 @@ t.test('what comes after is news, also of a server whose clock is behind', async
   t.same(await unread('alice'), [])
 })
 
-t.test('who is mentioned on a server whose clock is days behind hears of it', async (t) => {
+t.test('a mention on a server whose clock is days behind notifies the user', async (t) => {
   const { open, ofRepository } = await repository('late')
   const { number = 0 } = await open()
   const { data: late } = await alice.repos.repoGet('alice', 'late')

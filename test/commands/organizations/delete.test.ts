@@ -31,7 +31,7 @@ const caller =
 
 type Call = ReturnType<typeof caller>
 
-/** An organization of alice with bob as a member, carol in a team, and everything that can hang on one. */
+/** An organization of alice with bob as a member, carol in a team, and all that can belong to one. */
 async function furnished(call: Call, org: string) {
   const must = async (login: string, method: string, path: string, body?: object) => {
     const answer = await call(login, method, path, body)
@@ -61,7 +61,7 @@ async function sound(t: Test, { services }: TestServer): Promise<void> {
 
 const EVERYONE = ['alice', 'bob', 'carol', 'dave', 'admin', null]
 
-/** Nothing of the organization is anywhere. */
+/** Checks that nothing of the organization is left. */
 async function gone(
   t: Test,
   server: TestServer,
@@ -137,7 +137,7 @@ async function isDeletedWhole(t: Test, server: TestServer) {
   t.match(await call('bob', 'GET', `${issue}/replay?revision=0`), { body: { title: 'of acme' } })
 }
 
-t.test('DELETE /orgs/{org} ends an organization with everything that hangs on it', async (t) => {
+t.test('DELETE /orgs/{org} ends an organization with all that belongs to it', async (t) => {
   t.testdir()
   const server = await startTestServer(t)
   await isDeletedWhole(t, server)
@@ -150,12 +150,12 @@ t.test('an organization is deleted in the same way on EventStoreDB and MongoDB',
   await isDeletedWhole(t, server)
 })
 
-t.test('what an organization gets while it is deleted is taken back, or stops the deletion', async (t) => {
+t.test('what an organization receives during its deletion is removed, or stops the deletion', async (t) => {
   const server = await startTestServer(t)
   const call = caller(() => server)
   const { events, views } = server.services
   const { append } = events
-  /** Does `work` right before the first append of an event of this type. */
+  /** Runs `work` right before the first append of an event of this type. */
   async function between<A>(type: string, work: () => Promise<A>, ask: () => Promise<{ status: number }>) {
     let working: Promise<A> | undefined
     events.append = async (stream, appended, expected) => {
@@ -171,7 +171,7 @@ t.test('what an organization gets while it is deleted is taken back, or stops th
   }
   const make = (org: string) => call('alice', 'POST', `orgs/${org}/repos`, { name: 'late' })
   const remove = (org: string) => call('alice', 'DELETE', `orgs/${org}`)
-  // As for nodes that stood still and lost their turns: nobody waits for the other.
+  // As for suspended nodes that lost their locks: neither waits for the other.
   const { turns } = server.services
   server.services.turns = (key, work) => (key.startsWith('organization ') ? work() : turns(key, work))
 
@@ -187,7 +187,7 @@ t.test('what an organization gets while it is deleted is taken back, or stops th
   await furnished(call, 'two')
   await one.must('bob', 'POST', 'user/repos', { name: 'offered' })
   const offer = () => call('bob', 'POST', 'repos/bob/offered/transfer', { new_owner: 'two' })
-  // bob is a member who may not create repositories: he can only offer his.
+  // bob may not create repositories: he can only offer his.
   const offered = await between('OrganizationDeleted', offer, () => remove('two'))
   t.match(offered, { asked: 204, worked: { status: 409 } })
   t.match(await call('bob', 'GET', 'repos/bob/offered'), { body: { repo_transfer: null } })

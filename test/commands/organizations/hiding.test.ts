@@ -20,7 +20,7 @@ async function organization(call: ReturnType<typeof caller>, org: string) {
   for (const name of REPOSITORIES) await call('alice', 'POST', `orgs/${org}/repos`, { name })
 }
 
-/** The repositories that a stranger reads of an organization, and whether the stranger sees that one. */
+/** Returns the repositories of an organization that a stranger sees, and whether the stranger sees the organization. */
 async function seen(call: ReturnType<typeof caller>, org: string) {
   const { status } = await call('dave', 'GET', `orgs/${org}`)
   const all = await Promise.all(REPOSITORIES.map((name) => call('dave', 'GET', `repos/${org}/${name}`)))
@@ -29,7 +29,7 @@ async function seen(call: ReturnType<typeof caller>, org: string) {
   return { organization: status === 200, repositories: all.filter((one) => one.status === 200).length, own }
 }
 
-/** The log takes nothing any more from the n-th append on. Before each one, `look` is called. */
+/** The log fails from the n-th append on. Calls `look` before each append. */
 function dieAt(running: TestServer, n: number, look: () => Promise<void>): void {
   const { services } = running
   const { events } = services
@@ -47,7 +47,7 @@ async function hiddenAtNoTime(t: Test, environment: Record<string, string>, deat
   let running = await startTestServer(t, environment)
   const call = caller(() => running)
   for (const login of ['alice', 'dave']) await running.as(login)
-  // The appends: that it begins, each repository, the organization.
+  // The appends: the start, each repository, the organization.
   for (const n of deaths) {
     const org = `org${n}`
     await organization(call, org)

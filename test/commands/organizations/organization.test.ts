@@ -66,7 +66,7 @@ t.test(
   },
 )
 
-t.test('admins of the organization and site admins set members; nobody else does', async (t) => {
+t.test('admins of the organization and site admins set members; other users do not', async (t) => {
   const { given } = specify(t, organizationDecider)
   given(created, set(alice, 'admin'))
     .when((state) => decideSetMember(state, asAlice, bob, 'read'))
@@ -92,7 +92,7 @@ t.test('setting what is set already changes nothing', async (t) => {
     .thenEvents()
 })
 
-t.test('nobody can remove the last admin or lower their permission', async (t) => {
+t.test('the last admin cannot be removed or demoted', async (t) => {
   const { given } = specify(t, organizationDecider)
   for (const actor of [asAlice, asSiteAdmin]) {
     given(created, set(alice, 'admin'), set(bob, 'write'))
@@ -128,7 +128,7 @@ t.test(
 )
 
 t.test(
-  'an organization without repositories is deleted by its admins, and then nothing happens in it',
+  'an organization without repositories is deleted by its admins, and cannot be changed after that',
   async (t) => {
     const { given } = specify(t, organizationDecider)
     const deleted: OrganizationEvent = {
@@ -162,7 +162,7 @@ t.test(
   },
 )
 
-t.test('the members of a team are written only when what it gives them changes', async (t) => {
+t.test('the members of a team are recorded only when their permissions change', async (t) => {
   const { given } = specify(t, organizationDecider)
   const settings: TeamSettings = {
     name: 'crew',
@@ -205,7 +205,7 @@ t.test('the members of a team are written only when what it gives them changes',
 })
 
 t.test(
-  'a member, or an admin of the organization, shows a membership; who comes back is in it privately',
+  'a member, or an admin of the organization, shows a membership; a user who joins again is a private member',
   async (t) => {
     const { given } = specify(t, organizationDecider)
     const shown = (isPublic: boolean): OrganizationEvent => ({

@@ -1,4 +1,4 @@
-/** Who sees who is in an organization: only people inside see members who did not make that public. */
+/** Visibility of memberships: only people inside see members who did not make that public. */
 import t from 'tap'
 import { startTestServer } from '../../start-server.ts'
 
@@ -15,7 +15,7 @@ async function call(login: string | null, method: string, path: string, body?: o
   }
 }
 
-/** What somebody sees: the members, the public ones, whether bob is one of them, and where bob is. */
+/** What a user sees: members, public members, whether bob is one, and bob's organizations. */
 async function seen(by: string | null) {
   const get = (path: string) => call(by, 'GET', path)
   const logins = (users: { login: string }[]) => users.map(({ login }) => login)
@@ -73,7 +73,7 @@ t.test('membership is private until it is made public', async (t) => {
   t.same(await seen(null), bob)
 })
 
-t.test('who leaves the organization and comes back is in it privately', async (t) => {
+t.test('a member who leaves and joins again is a private member', async (t) => {
   await call('bob', 'DELETE', '/orgs/acme/members/bob')
   t.same(await seen('dave'), NOBODY)
   await call('alice', 'PUT', '/orgs/acme/members/bob')

@@ -13,7 +13,7 @@ const { server, alice, call, repository } = await startPulls(t)
 const named = (people: { login?: string }[] | null) => people?.map(({ login }) => login)
 const titled = (labels: { name?: string }[]) => labels.map(({ name }) => name).sort()
 
-// Without it gitea-js sends these bodies as plain text, which Gitea refuses, too.
+// Without it gitea-js sends plain text, which Gitea refuses, too.
 const json = { type: ContentType.Json }
 
 t.test('issues.edit.1: 403 for others than the poster and writers', async (t) => {
@@ -469,7 +469,7 @@ t.test('pulls.edit.6: a claim that a crash left blocks others for at most a minu
       stillHolds: async () => true,
     })
   let now = 0
-  /** Another server has left all claims up to now. */
+  /** Makes another server leave all present claims. */
   const passAMinute = async () => {
     const position = await events.lastPosition()
     services.writeState.claimAges = createClaimAges({ node: 'another', position }, () => now)
@@ -534,7 +534,7 @@ t.test('pulls.edit.6: bases that are changed at the same time are all different'
   )
   for (const { status } of answers) t.ok([201, 409].includes(status), `${status}`)
   t.not((await get(1)).base?.ref, (await get(2)).base?.ref)
-  // Whatever came of it, each holds exactly what it shows.
+  // Whatever the outcome, each holds exactly the claim of its head and base.
   const bases = await Promise.all([1, 2].map(async (index) => (await get(index)).base?.ref ?? ''))
   for (const base of ['main', 'next', 'other']) {
     const { status } = await tryOpen('topic', { base })

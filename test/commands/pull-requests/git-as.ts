@@ -1,4 +1,4 @@
-/** Git as certain people run it at a certain time: what it makes then has the same id every time. */
+/** Runs git as a given author at a given time, so that ids are reproducible. */
 import type { WorkTree } from '../../git-client.ts'
 
 export interface Person {
@@ -6,7 +6,7 @@ export interface Person {
   email: string
 }
 
-/** Resolves to what git prints, trimmed. `at` as in `GIT_COMMITTER_DATE`; without an author git takes what it finds. */
+/** Resolves to git's trimmed output. `at` as in `GIT_COMMITTER_DATE`; without an author git uses its default. */
 export async function gitAs(
   work: WorkTree,
   people: { author?: Person; committer: Person; at: string },

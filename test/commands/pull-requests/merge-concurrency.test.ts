@@ -5,7 +5,7 @@ import { eventsIn, startPulls } from './pull-repository.ts'
 
 const { server, repository } = await startPulls(t)
 
-/** Where main went, step by step, as the log tells it. */
+/** Returns the recorded moves of main. */
 async function movesOfMain(repoId: number) {
   const updates = await eventsIn(server, gitStream(repoId))
   const moves = updates.flatMap((event) => (event.type === 'RefsUpdated' ? event.data.refs : []))
@@ -68,7 +68,7 @@ t.test(
       await work.git('merge-base', '--is-ancestor', commit, 'origin/main')
     }
     const files = (await work.git('ls-tree', '--name-only', 'origin/main')).split('\n')
-    t.equal(files.filter((file) => /^f\d+$/.test(file)).length, PULLS, 'every change is there')
+    t.equal(files.filter((file) => /^f\d+$/.test(file)).length, PULLS, 'every change is merged')
 
     const moves = await movesOfMain(repoId)
     t.equal(moves.length, 1 + PULLS + pushed.length)
@@ -108,7 +108,7 @@ t.test(
       const moves = await movesOfMain(repoId)
       t.equal(moves.length, Do === 'manually-merged' ? moved : moved + 1)
       t.equal((await send({ MergeTitleField: 'Other' })).status, 422, 'another body is a mistake')
-      // A branch of that name that is pushed later on is another one.
+      // A branch of that name that is pushed later is another one.
       const again = await branch(Do, { [`${Do} again`]: 'x' }, 'origin/main')
       t.equal((await send()).status, 200)
       t.equal(await tip(Do), again)

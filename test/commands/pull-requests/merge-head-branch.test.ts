@@ -158,7 +158,7 @@ t.test('a head branch that is pushed to while it is merged is not deleted', asyn
     const appended = await append.call(store, stream, recorded, expected)
     if (stream === pullStream(repoId, index) && recorded.some(({ type }) => type === 'MergeStarted')) {
       store.append = append
-      // Through the server, as anybody pushes: the log tells of it before the merge has its outcome.
+      // Through the server, as any push: the log records it before the outcome of the merge.
       await work.git('push', '-q', 'origin', 'more:topic')
     }
     return appended
@@ -167,7 +167,7 @@ t.test('a head branch that is pushed to while it is merged is not deleted', asyn
   t.match((await eventsOf(index)).at(-1), { type: 'HeadBranchKept', data: { reason: /pushed to after/ } })
   const types = await typesOf(index)
   t.ok(types.indexOf('PullRequestHeadMoved') < types.indexOf('PullRequestMerged'))
-  // The process looks at it again, and must not take it away either.
+  // The process handles it again, and must not delete it either.
   const merged = (await eventsOf(index)).find(({ type }) => type === 'PullRequestMerged')?.position ?? 0
   const seen = async () =>
     (await server.services.readStore.checkpoint('process_head_branches'))?.position ?? 0

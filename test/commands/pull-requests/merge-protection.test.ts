@@ -78,7 +78,7 @@ t.test('merge.2: an outdated head gives 405 when the branch blocks it', async (t
   t.equal((await merge(index)).status, 200)
 })
 
-t.test('a protection that is set while merges wait holds for those that wait', async (t) => {
+t.test('a protection that is added while merges wait applies to the waiting ones', async (t) => {
   const { branches, open, merge, protect } = await repository(t, 'meanwhile')
   const heads = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
   await branches(...heads)
@@ -95,6 +95,6 @@ t.test('a protection that is set while merges wait holds for those that wait', a
   isProtected = true
   const statuses = await Promise.all(merging)
   t.ok(statuses.every((status) => status === 200 || status === 405))
-  // One may have been decided before, and end after, the protection was there.
+  // One may have been decided before the protection, and finish after it.
   t.ok(late.filter((status) => status === 200).length <= 1, `${late}`)
 })

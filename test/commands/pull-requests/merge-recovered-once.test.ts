@@ -1,4 +1,4 @@
-/** What a recovery does of a merge that was cut off after its branch had moved, when more than the merge was cut off. */
+/** Recovery of a merge that was interrupted after its branch moved, together with other work. */
 import { mkdtemp, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 import { eventsIn, startPulls } from './pull-repository.ts'
 
-/** A repository whose merge has moved the branch in git, and is not in the log. Its server has stopped. */
+/** A repository whose merge has moved the branch in git but not in the log. Its server has stopped. */
 async function cutOff(t: Test, before: (server: TestServer, repoId: number) => Promise<unknown>) {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-recovered-once-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
@@ -41,18 +41,21 @@ async function movesOf(server: TestServer, repoId: number, from: string | undefi
   return moves.filter((move) => move.ref === 'refs/heads/main' && move.from === from)
 }
 
-t.test('the move of a merge is recorded once, also when a push was cut off beside it', async (t) => {
-  const { DATA_DIR, repoId, from, to } = await cutOff(t, ({ services }, id) =>
-    services.pushJournal.begin(`${id}`, 0),
-  )
-  const server = await startTestServer(t, { DATA_DIR })
-  const types = (await eventsIn(server, pullStream(repoId, 1))).map(({ type }) => type)
-  t.ok(types.includes('PullRequestMerged'))
-  t.match(await movesOf(server, repoId, from), [{ to }])
-  t.equal((await movesOf(server, repoId, from)).length, 1)
-})
+t.test(
+  'the move of a merge is recorded once, also when a push was interrupted at the same time',
+  async (t) => {
+    const { DATA_DIR, repoId, from, to } = await cutOff(t, ({ services }, id) =>
+      services.pushJournal.begin(`${id}`, 0),
+    )
+    const server = await startTestServer(t, { DATA_DIR })
+    const types = (await eventsIn(server, pullStream(repoId, 1))).map(({ type }) => type)
+    t.ok(types.includes('PullRequestMerged'))
+    t.match(await movesOf(server, repoId, from), [{ to }])
+    t.equal((await movesOf(server, repoId, from)).length, 1)
+  },
+)
 
-t.test('a merge whose repository is away during recovery is finished when it is back', async (t) => {
+t.test('a merge whose repository is unavailable during recovery is finished later', async (t) => {
   const { DATA_DIR, repoId, dir, from } = await cutOff(t, async () => {})
   await rename(dir, `${DATA_DIR}/away`)
   const server = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'silent' })

@@ -12,18 +12,18 @@ import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 import { eventsIn, type PullRepository, startPulls } from './pull-repository.ts'
 
-/** The write after which (or before which) nothing more of a repository is written. */
+/** The write after which (or before which) writes to a repository stop. */
 interface Death {
   /** For the title of its assertions. */
   name: string
   isAt(event: { type: string; data: unknown }): boolean
-  /** Whether that write itself still happens. */
+  /** Whether that write still happens. */
   written: boolean
-  /** Whether the end of the merge is one append, as the embedded log makes it. Else it is made part by part. */
+  /** Whether the end of the merge is one append, as in the embedded log, or several. */
   atOnce?: boolean
 }
 
-/** What is about to be appended. */
+/** The appended events. */
 interface Made {
   stream: string
   events: readonly NewEvent[]
@@ -43,7 +43,7 @@ const DELETED: Death = { name: 'after the deletion', isAt: refsOf('branch-deleti
 const UNSAID: Death = { name: 'before the comment', isAt: ofType('HeadBranchDeleted'), written: false }
 
 const CASES: { style: string; death: Death }[] = [
-  // What a start finishes is the same in each style.
+  // Recovery is the same in each style.
   { style: 'merge', death: NOT_MOVED },
   { style: 'rebase', death: MOVED },
   { style: 'rebase-merge', death: NOT_MOVED },
@@ -53,8 +53,9 @@ const CASES: { style: string; death: Death }[] = [
 ]
 
 /**
- * From that write on nothing happens any more to the repository, as if the process had been killed there.
- * Gives the repositories that came to it.
+ * Stops all writes to the repository from that one on, as if the process was killed there. Returns the repositories
+ * that
+ * reached it.
  */
 function dieAt({ services }: TestServer, deaths: ReadonlyMap<number, Death>): Set<number> {
   const { events, views, pushJournal, readStore } = services
@@ -72,14 +73,14 @@ function dieAt({ services }: TestServer, deaths: ReadonlyMap<number, Death>): Se
   events.append = (stream, recorded, expected) =>
     unlessDead({ stream, events: recorded }, () => append.call(events, stream, recorded, expected))
   events.appendTogether = async (makers) => {
-    // The first part of the end of a merge is the move of the branch.
+    // The end of the merge starts with the move of the branch.
     const first = makers[0]?.([]) ?? { stream: '', events: [] }
     const death = deaths.get(Number(/^git-(\d+)/.exec(first.stream)?.[1]))
     if (death !== undefined && !death.atOnce) throw new WrongExpectedRevision(first.stream, 'any', null)
     const write = async () => (await appendTogether?.call(events, makers)) ?? []
     return unlessDead(first, write)
   }
-  // Nor does the process that is dead recover anything by itself.
+  // The dead process does not recover anything itself.
   const { find } = views.pulls
   views.pulls.find = async (filter, options) => (filter.merging === true ? [] : find(filter, options))
   const { begin } = pushJournal
@@ -137,7 +138,7 @@ t.test('the next start finishes a merge that was cut off at any point once, in a
     cut.map(async ({ style, death, hosted, main }) => {
       const body = { Do: style, MergeCommitID: main, delete_branch_after_merge: true }
       const { status } = await hosted.merge(1, body)
-      // `merge.8`: a comment that fails is no failure.
+      // `merge.8`: the failure of a comment is ignored.
       t.equal(status, death === UNSAID ? 200 : 503, `${style} was cut off ${death.name}`)
     }),
   )

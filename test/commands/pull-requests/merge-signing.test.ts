@@ -36,7 +36,7 @@ for (const style of ['merge', 'squash', 'rebase', 'rebase-merge']) {
     await branch('topic', { a: 'a' })
     const head = await branch('topic', { b: 'b' }, 'topic')
     const main = await branch('main', { m: 'm' })
-    // A merge would bring in the commits of the head, which nobody has signed.
+    // A merge would add the unsigned commits of the head.
     if (style !== 'merge') await protect('main', SIGNED)
     const index = await open('topic')
     t.equal((await merge(index, { Do: style })).status, 200, 'which is what the protection asks for')
@@ -54,7 +54,7 @@ for (const style of ['merge', 'squash', 'rebase', 'rebase-merge']) {
   })
 }
 
-t.test('`commit.verification` of a branch says whether its commit is well signed', async (t) => {
+t.test('`commit.verification` of a branch tells whether its commit has a valid signature', async (t) => {
   const { branch, open, merge, work, call } = await signing.repository(t, 'verified')
   await branch('topic', { a: 'a' })
   const { body: unsigned } = await call(null, 'GET', 'branches/topic')

@@ -9,7 +9,7 @@ const ZOE: Person = { name: 'Zoë Ångström', email: 'zoe@example.org' }
 const BOB: Person = { name: 'bob', email: 'bob@noreply.127.0.0.1' }
 const STYLES = ['merge', 'rebase', 'rebase-merge', 'squash'] as const
 
-/** Two commits on `topic`, of two authors and in another zone, while `main` goes on, too. */
+/** Two commits on `topic`, by two authors and in another zone, and one more on `main`. */
 async function diverge({ branch, work }: PullRepository, topic = 'topic') {
   const from = await work.git('rev-parse', 'origin/main')
   await branch(topic, { [`${topic}.txt`]: 'a\n' }, from)
@@ -31,7 +31,7 @@ async function diverge({ branch, work }: PullRepository, topic = 'topic') {
   return { from, head, main }
 }
 
-/** Lets git itself do, at the same time, what the server has done; resolves to the commit that git makes. */
+/** Makes git perform the server's merge at the same time; resolves to git's commit. */
 async function asGitWould(
   { work }: PullRepository,
   style: (typeof STYLES)[number],
@@ -249,7 +249,7 @@ t.test('merge.5: a message with characters that a commit cannot have is refused'
   t.equal(await work.git('log', '-1', '--format=%B', 'origin/main'), "--amend 'x' $(id)\n\n� é 🚀")
 })
 
-t.test('merge.5: merge messages do not name a private fork to those who may not know it', async (t) => {
+t.test('merge.5: merge messages do not name a private fork to users who may not see it', async (t) => {
   const { open, merge, work, fork, name } = await repository(t, 'secret-fork')
   const own = await fork('bob', 'secret-name')
   await own.branches('topic', 'public')

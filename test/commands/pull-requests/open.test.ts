@@ -86,7 +86,7 @@ t.test('pulls.create.2: <user>:<branch> is a branch of the fork that the user ha
   t.equal(await tip('refs/pull/1/head'), sha)
 })
 
-t.test('pulls.create.3: what does not exist gives 404', async (t) => {
+t.test('pulls.create.3: an unknown branch or repository gives 404', async (t) => {
   const { tryOpen, branches, milestone } = await repository(t, 'missing')
   await branches('topic')
   t.equal((await tryOpen('nobody:topic')).status, 404, 'an unknown head user')
@@ -131,7 +131,7 @@ t.test('pulls.create.3: base: branch master not found; the default branch is mai
   t.match(await edit(1, { base: 'master' }), { status: 404, message }, 'also for another base')
 })
 
-t.test('pulls.create.3: what the requester may not read gives 404', async (t) => {
+t.test('pulls.create.3: a repository that the requester may not read gives 404', async (t) => {
   const { tryOpen, branches } = await repository(t, 'secret', { private: true })
   await branches('topic')
   t.equal((await tryOpen('topic', {}, 'bob')).status, 404, 'no reader of the base')

@@ -1,4 +1,4 @@
-/** Merges and updates wait for their turn. What counts are the rights when it comes. */
+/** Merges and updates that wait for the lock: permissions of the moment when they get it count. */
 import t from 'tap'
 import { refLockKey, withRefLock } from '../../../src/commands/git/ref-lock.ts'
 import { mergeLockKey } from '../../../src/commands/pull-requests/finish-merge.ts'
@@ -9,7 +9,7 @@ import { startPulls } from './pull-repository.ts'
 const { server, alice, repository } = await startPulls(t)
 const { pulls } = server.services.views
 
-/** How often a pull request has been looked up: a request does it right before it waits for its turn. */
+/** Number of lookups of a pull request: a request looks it up right before it waits for the lock. */
 const looked = new Map<string, number>()
 const { get } = pulls
 pulls.get = async (id) => {
@@ -18,7 +18,7 @@ pulls.get = async (id) => {
   return found
 }
 
-/** The status of a request that waits for its turn while something happens; 0 when its connection was closed. */
+/** Returns the status of a request that waits for the lock while something happens; 0 for a closed connection. */
 async function waiting(
   { repoId, index }: { repoId: number; index: number },
   ask: () => Promise<Response>,
@@ -38,7 +38,7 @@ async function waiting(
   return asked
 }
 
-/** What ends the right to merge and to update, and the answer then. */
+/** Changes that end the permission to merge and update, and the expected answer. */
 const ENDS: Record<string, { statuses: number[]; end: (name: string, token: number) => Promise<unknown> }> = {
   'a writer becomes a reader': {
     statuses: [403, 405],
@@ -62,38 +62,41 @@ for (const [title, { statuses, end }] of Object.entries(ENDS)) {
     ['merge', 'merge'],
     ['update', 'update'],
   ] as const) {
-    t.test(`the rights of a request that ${path}s end while it waits for its turn: ${title}`, async (t) => {
-      const name = `${action}-${Object.keys(ENDS).indexOf(title)}`
-      const made = await repository(t, name, { writers: ['carol'], private: true })
-      await made.branch('topic', { topic: 'x' })
-      const index = await made.open('topic')
-      await made.branch('main', { main: 'x' }, 'main')
-      const { repoId } = made
-      const before = [await made.tip('main'), await made.tip('topic')]
-      const created = await server.fetch('carol', '/api/v1/users/carol/tokens', {
-        method: 'POST',
-        body: JSON.stringify({ name, scopes: ['all'] }),
-      })
-      const token: { id: number; sha1: string } = JSON.parse(await created.text())
-      const ask = () =>
-        server.fetch(null, `/api/v1/repos/alice/${name}/pulls/${index}/${path}`, {
+    t.test(
+      `the permissions of a request that ${path}s end while it waits for the lock: ${title}`,
+      async (t) => {
+        const name = `${action}-${Object.keys(ENDS).indexOf(title)}`
+        const made = await repository(t, name, { writers: ['carol'], private: true })
+        await made.branch('topic', { topic: 'x' })
+        const index = await made.open('topic')
+        await made.branch('main', { main: 'x' }, 'main')
+        const { repoId } = made
+        const before = [await made.tip('main'), await made.tip('topic')]
+        const created = await server.fetch('carol', '/api/v1/users/carol/tokens', {
           method: 'POST',
-          headers: { authorization: `token ${token.sha1}` },
-          body: JSON.stringify(action === 'merge' ? { Do: 'merge' } : {}),
+          body: JSON.stringify({ name, scopes: ['all'] }),
         })
-      const status = await waiting({ repoId, index }, ask, () => end(name, token.id))
-      t.ok(statuses.includes(status), `${status}`)
-      // What comes next has its turn after it.
-      await server.services.turns(mergeLockKey(repoId), async () => undefined)
-      t.same([await made.tip('main'), await made.tip('topic')], before, 'no branch has moved')
-      t.match(await made.get(index), { merged: false, state: 'open' })
-      const types = await made.typesOf(index)
-      t.notOk(types.some((type) => ['MergeStarted', 'PullRequestMerged'].includes(type)))
-    })
+        const token: { id: number; sha1: string } = JSON.parse(await created.text())
+        const ask = () =>
+          server.fetch(null, `/api/v1/repos/alice/${name}/pulls/${index}/${path}`, {
+            method: 'POST',
+            headers: { authorization: `token ${token.sha1}` },
+            body: JSON.stringify(action === 'merge' ? { Do: 'merge' } : {}),
+          })
+        const status = await waiting({ repoId, index }, ask, () => end(name, token.id))
+        t.ok(statuses.includes(status), `${status}`)
+        // Later work gets the lock after it.
+        await server.services.turns(mergeLockKey(repoId), async () => undefined)
+        t.same([await made.tip('main'), await made.tip('topic')], before, 'no branch has moved')
+        t.match(await made.get(index), { merged: false, state: 'open' })
+        const types = await made.typesOf(index)
+        t.notOk(types.some((type) => ['MergeStarted', 'PullRequestMerged'].includes(type)))
+      },
+    )
   }
 }
 
-/** What ends the right to merge, or what a merge must have, while its commit is built. */
+/** Changes that forbid a merge while its commit is built. */
 const CHANGES: Record<string, { status: number; change: (name: string) => Promise<unknown> }> = {
   'the merger is no collaborator any more': {
     status: 405,
@@ -114,7 +117,7 @@ const CHANGES: Record<string, { status: number; change: (name: string) => Promis
 }
 
 for (const [title, { status, change }] of Object.entries(CHANGES)) {
-  t.test(`rights and rules change while a merge is built, and it does not happen: ${title}`, async (t) => {
+  t.test(`permissions and rules change while a merge is built, and it is refused: ${title}`, async (t) => {
     const name = `built-${Object.keys(CHANGES).indexOf(title)}`
     const made = await repository(t, name, { writers: ['carol'] })
     await made.branch('topic', { topic: 'x' })
@@ -123,7 +126,7 @@ for (const [title, { status, change }] of Object.entries(CHANGES)) {
     const before = await made.tip('main')
     const { accounts } = server.services.views
     const poster = await accounts.findOne({ loginKey: 'bob' })
-    // The name of the poster is looked up after the decision, for the commit.
+    // The poster's name is looked up after the decision, for the commit.
     const getAccount = accounts.get
     let meanwhile: Promise<unknown> | undefined
     accounts.get = async (id) => {

@@ -1,11 +1,11 @@
-/** A pull request shows of a private fork what its poster may show now. */
+/** Pull requests from a private fork show only what their poster may read now. */
 import t from 'tap'
 import { startPulls } from './pull-repository.ts'
 
 const { server, repository } = await startPulls(t)
 
 t.test(
-  'a pull request shows nothing more of a private fork that its poster may not read any more',
+  'a pull request shows no new commits of a private fork after its poster has lost access',
   async (t) => {
     const base = await repository(t, 'base')
     const fork = await base.fork('bob', 'fork')

@@ -1,4 +1,4 @@
-/** A server with people and repositories of alice's, and what tests do there with pull requests. */
+/** A server with users and repositories of alice's, and helpers for pull requests. */
 import type { CreatePullRequestOption, EditRepoOption, PullRequest } from 'gitea-js'
 import type { CommitState } from '../../../src/events/catalog/statuses.ts'
 import { decode } from '../../../src/events/codec.ts'
@@ -15,7 +15,7 @@ type Pulls = Awaited<ReturnType<typeof startPulls>>
 export type PullRepository = Awaited<ReturnType<Pulls['repository']>>
 export type Answer = Awaited<ReturnType<ReturnType<typeof caller>>>
 
-/** Requests below a path, with all that is in an answer: Gitea's client hides much of what an error says. */
+/** Sends requests below a path, and returns the whole answer: Gitea's client hides parts of errors. */
 function caller(server: TestServer, base: string) {
   return async (
     login: string | null,
@@ -34,18 +34,18 @@ function caller(server: TestServer, base: string) {
   }
 }
 
-/** Throws what the answer says unless it has that status. */
+/** Throws the answer unless it has that status. */
 function must<A extends Pick<Answer, 'status' | 'text'>>(answer: A, status: number): A {
   if (answer.status !== status) throw new Error(`${answer.status} ${answer.text}`)
   return answer
 }
 
-/** What the log has in a stream. */
+/** Returns the recorded events of a stream. */
 export async function eventsIn({ services }: TestServer, stream: string): Promise<Recorded<DomainEvent>[]> {
   return await Array.fromAsync(services.events.readStream(stream), (recorded) => decode(recorded))
 }
 
-/** What a repository of alice's is made with: some of her settings, and logins of others who may write. */
+/** Options of a repository of alice's: settings, and logins of other writers. */
 export interface RepositoryOptions extends EditRepoOption {
   writers?: string[]
 }
@@ -81,7 +81,7 @@ export async function startPulls(test: Test, environment: Record<string, string>
       login = 'alice',
     ): Promise<PullRequest> => must(await tryOpen(head, option, login), 201).body
     const eventsOf = (index: number) => eventsIn(server, pullStream(repoId, index))
-    /** Posts a status; resolves when the process that merges what is scheduled has done what it does then. */
+    /** Posts a status; resolves when the process of scheduled merges has handled it. */
     async function postStatus(sha: string, state: CommitState, context = 'ci') {
       must(await call('alice', 'POST', `statuses/${sha}`, { state, context }), 201)
       const position = (await eventsIn(server, checksStream(repoId, sha))).at(-1)?.position ?? 0
@@ -96,14 +96,14 @@ export async function startPulls(test: Test, environment: Record<string, string>
       ...own,
       name,
       repoId,
-      /** The bare repository on the server. */
+      /** Path of the bare repository on the server. */
       dir,
-      /** Where a loose object of it is. */
+      /** Returns the path of a loose object. */
       objectFile: (id: string) => `${dir}/objects/${id.slice(0, 2)}/${id.slice(2)}`,
-      /** A request below the repository's path. */
+      /** Sends a request below the repository's path. */
       call,
       writer,
-      /** A fork of it, and its owner's clone of that. */
+      /** Creates a fork, and its owner's clone. */
       async fork(login: string, forkName = name) {
         const { body } = must(await call(login, 'POST', 'forks', { name: forkName }), 202)
         const hosted = { login, repoId: Number(body.id), fullName: `${login}/${forkName}` }
@@ -116,19 +116,19 @@ export async function startPulls(test: Test, environment: Record<string, string>
           .id ?? 0,
       milestone: async (title: string) =>
         (await alice.repos.issueCreateMilestone('alice', name, { title })).data.id ?? 0,
-      /** How many open and closed ones a milestone counts. */
+      /** Open and closed counts of a milestone. */
       async counts(milestone: number) {
         const { data } = await alice.repos.issueGetMilestone('alice', name, `${milestone}`)
         return [data.open_issues, data.closed_issues]
       },
-      /** Opens a pull request, or is refused. */
+      /** Opens a pull request; may be refused. */
       tryOpen,
       /** Opens one; resolves to its document. */
       openPull,
       /** Opens one; resolves to its number. */
       open: async (...pull: Parameters<typeof openPull>) => (await openPull(...pull)).number ?? 0,
       get: async (index: number) => (await alice.repos.repoGetPullRequest('alice', name, index)).data,
-      /** What is below the path of pull requests, as it comes. */
+      /** Returns the answer of a path below the pull requests. */
       download: (path: string, init: RequestInit = {}) =>
         server.fetch('alice', `/api/v1/repos/alice/${name}/pulls/${path}`, init),
       edit: (index: number, option: object, login: string | null = 'alice') =>
@@ -145,13 +145,13 @@ export async function startPulls(test: Test, environment: Record<string, string>
         headers: Record<string, string> = {},
       ) => call(login, 'POST', `pulls/${index}/merge`, { Do: 'merge', ...option }, headers),
       postStatus,
-      /** Posts a status for the first commit. A scheduled merge then waits for the first one of its head. */
+      /** Posts a status for the first commit. A scheduled merge then waits for a status of its head. */
       knowsChecks: async () => postStatus((await own.tip('main')) ?? '', 'success'),
       id: (index: number) => ({ repoId, index }),
-      /** All that the log has of a pull request. */
+      /** Returns the recorded events of a pull request. */
       eventsOf,
       typesOf: async (index: number) => (await eventsOf(index)).map(({ type }) => type),
-      /** What has been done to it since it was opened, without what the background has found out. */
+      /** Returns its events since the opening, without those of background processes. */
       changes: async (index: number) =>
         (await eventsOf(index))
           .slice(1)

@@ -241,7 +241,7 @@ t.test('a merged pull request keeps the head and the merge base that were merged
   }
   const fold = (...events: PullRequestEvent[]) =>
     events.reduce((state, event) => pullDecider.evolve(state, event), pullDecider.initialState)
-  // A push into the head branch while the merge is under way: it brings nothing more into the base.
+  // A push into the head branch during the merge: it adds nothing to the base.
   t.match(fold(opened, started, moved, merged), {
     status: 'merged',
     head: { sha: sha('a') },
@@ -312,7 +312,7 @@ t.test('a deleted branch closes an open pull request, and ends its scheduled mer
   }
 })
 
-t.test('merge.8: that the head branch stays is recorded once, after the merge', async (t) => {
+t.test('merge.8: the kept head branch is recorded once, after the merge', async (t) => {
   const { given } = specify(t, pullDecider)
   const kept: PullRequestEvent = {
     type: 'HeadBranchKept',

@@ -1,4 +1,4 @@
-/** Issue 15, line 8: the head of a scheduled merge. */
+/** The head of a scheduled merge. */
 import t from 'tap'
 import { recordRefs } from '../../../src/commands/git/record-refs.ts'
 import { updateRef } from '../../../src/git/refs/refs.ts'
@@ -11,7 +11,7 @@ import { type PullRepository, startPulls } from './pull-repository.ts'
 const started = await startPulls(t)
 const { server } = started
 
-/** A repository that knows checks: there, a merge waits for the first one of its head. */
+/** A repository with checks: a merge waits for the first one of its head. */
 async function repository(...made: Parameters<typeof started.repository>) {
   const own = await started.repository(...made)
   await own.knowsChecks()
@@ -31,7 +31,7 @@ async function reasonIn({ call, typesOf }: PullRepository): Promise<string> {
   return rows.find(({ type }) => type === 'pull_cancel_scheduled_merge')?.body ?? ''
 }
 
-/** The checks of a head succeed, and nothing is merged. */
+/** Checks that successful checks of a head merge nothing. */
 async function staysOpen(
   t: Pick<typeof import('tap').t, 'match' | 'notOk'>,
   repo: PullRepository,
@@ -114,14 +114,14 @@ t.test('a head that a stranger and then a writer moved at once ends the schedule
   await staysOpen(t, repo, ofAlice)
 })
 
-t.test('a head that moved before a crash, by nobody knows whom, ends the schedule', async (t) => {
+t.test('a head that an unknown user moved before a crash ends the schedule', async (t) => {
   const repo = await repository(t, 'crash')
   const first = await repo.branch('topic', { a: 'a' })
   await repo.open('topic')
   t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
   const second = await repo.commit('Only git knows it', { b: 'b' })
   await updateRef(repo.dir, 'refs/heads/topic', { from: first, to: second })
-  // The checks of the old head succeed before the log knows of the move.
+  // The checks of the old head succeed before the log has the move.
   await repo.postStatus(first, 'success')
   t.match(await repo.get(1), { merged: false })
   await reconcileRefs(services, repo.repoId)

@@ -24,7 +24,7 @@ import { eventsIn, type PullRepository, startPulls, type Test } from './pull-rep
 const started = await startPulls(t, { LOG_LEVEL: 'silent' })
 const { server, alice } = started
 
-/** A repository that knows checks: there, a merge waits for the first one of its head. */
+/** A repository with checks: a merge waits for the first one of its head. */
 async function repository(...made: Parameters<typeof started.repository>) {
   const own = await started.repository(...made)
   await own.knowsChecks()
@@ -33,7 +33,7 @@ async function repository(...made: Parameters<typeof started.repository>) {
 
 const WHEN_GREEN = { merge_when_checks_succeed: true }
 
-/** The process with a worker of its own, which does not look what else is scheduled. */
+/** The process with its own worker, which ignores other schedules. */
 function scheduledMerges(
   t: Test,
   services: Services,
@@ -54,7 +54,7 @@ function scheduledMerges(
   return manager
 }
 
-/** An event as its command would have written it. */
+/** An event as its command would append it. */
 function written(event: DomainEvent) {
   const metadata = {
     actor: null,
@@ -427,7 +427,7 @@ t.test(
     const manager = scheduledMerges(t, server.services)
     await Promise.all([1, 2, 3].map(() => manager.react(scheduled, contextOf(scheduled))))
     await manager.react(scheduled, contextOf(scheduled))
-    // The server's own process may be the one that merges; it has seen all of the statuses then.
+    // The server's own process may be the one that merges; it has handled all statuses then.
     await quiet(server)
     t.match(await get(1), { merged: true })
     t.strictSame(await typesOf(1), [
@@ -537,10 +537,7 @@ t.test('scheduled merge: an ordinary merge ends it', async (t) => {
   t.equal((await typesOf(1)).at(-1), 'PullRequestMerged')
 })
 
-/**
- * Has the process try a scheduled merge before anyone else can, with green checks, and `services` in the
- * place of the server's.
- */
+/** Makes the process try a scheduled merge first, with green checks, and with `services` instead of the server's. */
 async function tryFirst(
   t: Test,
   { repoId, eventsOf, call }: PullRepository,
@@ -637,7 +634,7 @@ t.test(
         index: 1,
         style: 'merge',
         baseBranch: 'main',
-        // Where the base does not stand: this merge fails.
+        // Not the tip of the base: this merge fails.
         from: head,
         head,
         mergeBase: null,
@@ -690,7 +687,7 @@ t.test('scheduled merge: nothing is tried in a deleted repository', async (t) =>
   t.equal((await eventsOf(1)).at(-1)?.type, 'MergeScheduled')
 })
 
-/** Posts a status, and does not wait for what the server's own process does then. Resolves to its event. */
+/** Posts a status without waiting for the process. Resolves to its event. */
 async function postGreen({ call, repoId }: PullRepository, head: string) {
   const { status } = await call('alice', 'POST', `statuses/${head}`, { state: 'success', context: 'ci' })
   const [posted] = await eventsIn(server, checksStream(repoId, head))
@@ -699,7 +696,7 @@ async function postGreen({ call, repoId }: PullRepository, head: string) {
   return posted
 }
 
-t.test('scheduled merge: one that takes long keeps no other repository waiting', async (t) => {
+t.test('scheduled merge: a slow one does not delay other repositories', async (t) => {
   const [slow, quick] = [await repository(t, 'slow'), await repository(t, 'quick', { writers: ['bob'] })]
   const { services } = server
   const manager = scheduledMerges(t, services, { atOnceMs: 0 })
@@ -740,7 +737,7 @@ t.test('scheduled merge: one that takes too long ends, with the reason in the hi
     ...views.accounts,
     async get(id: string) {
       asked += 1
-      // The second one is the author's, right before git begins.
+      // The second call is the author's, right before git starts.
       if (asked === 2) throw new GitTookTooLong('git merge-tree took more than 120000 ms')
       return await views.accounts.get(id)
     },
@@ -753,7 +750,7 @@ t.test('scheduled merge: one that takes too long ends, with the reason in the hi
   t.match(await repo.get(1), { merged: false, state: 'open' })
 })
 
-t.test('scheduled merge: one that git fails to do again and again ends, with the reason', async (t) => {
+t.test('scheduled merge: one that git fails repeatedly ends, with the reason', async (t) => {
   const repo = await repository(t, 'damaged')
   const head = await repo.branch('topic', { a: 'a' })
   await repo.open('topic')
@@ -786,7 +783,7 @@ t.test('schedule.2: survives a restart, and then sees a status from before it', 
   const creator = { id: (await get(1)).user?.id ?? 0, login: 'alice' }
   await first.server.stop()
 
-  // As a server leaves it that dies right after it has stored a status.
+  // As after a crash right after a status was stored.
   const events = openSqliteEventStore(join(DATA_DIR, 'events.db'))
   const status = { id: 1, repoId, context: 'ci', description: '', targetUrl: '', creator }
   const posted = written({ type: 'CommitStatusPosted', data: { ...status, sha: unseen, state: 'success' } })
@@ -809,7 +806,7 @@ t.test('schedule.2: survives a restart, and then sees a status from before it', 
 })
 
 t.test(
-  'scheduled merge: what was left to the worker when a server ended is merged after the start',
+  'scheduled merge: work left to the worker at the end of a server is merged after the start',
   async (t) => {
     const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-scheduled-'))
     t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))

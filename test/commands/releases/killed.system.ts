@@ -1,4 +1,4 @@
-/** A release that `kill -9` cuts off between any two steps can be made again at once after the next start. */
+/** After `kill -9` between any two steps of a release, a retry creates it at once after the next start. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { gitStream } from '../../../src/events/streams.ts'
 import { killedAfter } from '../../killed-server.ts'
 import { passwordOf, startTestServer, statusOf } from '../../start-server.ts'
 
-/** The tags, with the effect after which the server dies that makes their releases. */
+/** The tags, with the effect after which the server is killed. */
 const DEATHS = {
   claimed: /^append ClaimTaken claim-release-/,
   tagged: /^git update-ref .*refs\/tags\/tagged /,

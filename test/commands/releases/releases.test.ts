@@ -35,7 +35,7 @@ const json = async (login: string | null, path: string, init: RequestInit = {}) 
 }
 const tagsOf = (all: { tag_name?: string }[]) => all.map(({ tag_name }) => tag_name)
 
-t.test('a release makes its tag when it is missing, of what target_commitish names', async (t) => {
+t.test('a release creates a missing tag, at target_commitish', async (t) => {
   const { work, topic, events } = await released('one')
   const { data, status } = await carol.repos.repoCreateRelease('alice', 'one', {
     ...{ tag_name: 'v1.0.0', target_commitish: 'topic', name: 'First', body: 'All new' },
@@ -91,7 +91,7 @@ t.test('an empty repository has no releases', async (t) => {
   t.equal(await statusOf(alice.repos.repoCreateRelease('alice', 'empty', { tag_name: 'v1' })), 422)
 })
 
-t.test('only writers see drafts, and nobody else what the history has of them', async (t) => {
+t.test('only writers see drafts, also in the history', async (t) => {
   const { work, topic } = await released('drafts')
   const { data } = await alice.repos.repoCreateRelease('alice', 'drafts', {
     ...{ tag_name: 'v1', target_commitish: 'topic', body: 'secret plans', draft: true },
@@ -144,7 +144,7 @@ t.test('the latest is the newest that is neither draft nor prerelease; lists fil
   await create('v2.0')
   await create('v3.0-rc1', { prerelease: true, name: 'Preview' })
   await create('v4.0', { draft: true })
-  // A tag that was pushed before: its commit is as old as it is.
+  // A tag pushed before: the release is as old as its commit.
   await work.work.gitWith(
     { ...GIT_ENVIRONMENT, GIT_COMMITTER_DATE: '2001-01-01T00:00:00Z' },
     'commit',

@@ -1,4 +1,4 @@
-/** Who may delete a repository. */
+/** Permission to delete a repository. */
 import t from 'tap'
 import { startTestServer, statusOf } from '../../start-server.ts'
 

@@ -81,7 +81,7 @@ t.test('each merge style is allowed on its own, and the default style is always 
     .thenRefused('unprocessable')
 })
 
-t.test('a repository keeps who may see its owner, and learns when that changes', async (t) => {
+t.test('a repository records the visibility of its owner, and its changes', async (t) => {
   const { given } = specify(t, repositoryDecider)
   const hidden: RepositoryEvent = { ...created, data: { ...created.data, ownerVisibility: 'private' } }
   given()
@@ -98,7 +98,7 @@ t.test('a repository keeps who may see its owner, and learns when that changes',
     .thenEvents()
 })
 
-t.test('a private fork is made public only by who may publish it', async (t) => {
+t.test('a private fork becomes public only by a permitted user', async (t) => {
   const { given } = specify(t, repositoryDecider)
   const parent = { repoId: 4, owner: bob, name: 'app' }
   const forked: RepositoryEvent = {

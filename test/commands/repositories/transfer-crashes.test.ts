@@ -38,7 +38,7 @@ t.test('a crash after any append of a transfer leaves it where it was or moves i
       )
     dieAt(running.services, n, 'after')
     const answer = (await send()).status
-    // From the event on, the process may have done the rest, and its appends count, too.
+    // After the event the process may have finished, and its appends count, too.
     t.ok(n <= 2 ? answer === 503 : [202, 503].includes(answer), `${crash}: ${answer}`)
     await running.stop()
     running = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'fatal' })
@@ -51,7 +51,7 @@ t.test('a crash after any append of a transfer leaves it where it was or moves i
     await until('the team has it', async () => {
       return (await (await request('GET', `teams/${team.id}/repos`)).text()).includes('makers/app')
     })
-    // A repository of the same name can be made at once, also when the release of the name was lost.
+    // A repository of the same name can be created at once, even if the release of the name was lost.
     await until('the old name is free', async () => {
       const made = await request('POST', 'user/repos', { name: 'app' })
       return made.status === 201

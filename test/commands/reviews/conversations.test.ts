@@ -1,4 +1,4 @@
-/** Replies to review comments, and resolving of them. */
+/** Replies to review comments, and resolved conversations. */
 import t from 'tap'
 import { startPulls } from '../pull-requests/pull-repository.ts'
 

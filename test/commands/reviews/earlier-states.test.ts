@@ -1,4 +1,4 @@
-/** Approvals of what a pull request was before: by its head, by its base branch, or by the commit that was reviewed. */
+/** Approvals of earlier states of a pull request: by head, base branch or reviewed commit. */
 import t from 'tap'
 import { contentChanged } from '../../../src/commands/reviews/compare-content.ts'
 import { RepositoryMissing } from '../../../src/git/process/errors.ts'
@@ -7,7 +7,7 @@ import { startPulls } from '../pull-requests/pull-repository.ts'
 
 const { server, repository } = await startPulls(t)
 
-/** A repository in which bob writes, and what a test does with the approvals of one pull request. */
+/** A repository with bob as writer, and helpers for approvals of a pull request. */
 async function approvals(...[test, name, options = {}]: Parameters<typeof repository>) {
   const made = await repository(test, name, { writers: ['bob'], ...options })
   const { call } = made
@@ -71,7 +71,7 @@ t.test('a rebase onto a base that changed the same file keeps approvals', async 
   t.equal((await merge(index)).status, 200)
 })
 
-t.test('another base branch with which the change is another makes approvals stale', async (t) => {
+t.test('a new base branch that alters the changes makes approvals stale', async (t) => {
   const { branch, open, protect, approve, last, merge, edit } = await approvals(t, 'retargeted')
   await branch('prepared', { backdoor: 'x' })
   await branch('topic', { harmless: 'y' }, 'prepared')
@@ -89,7 +89,7 @@ t.test('another base branch with which the change is another makes approvals sta
 })
 
 t.test(
-  'a base that loses what the head has makes approvals stale, also for another base branch',
+  'a base that loses commits of the head makes approvals stale, also on another base branch',
   async (t) => {
     const { work, branch, push, open, protect, approve, last, merge, edit, call, tip } = await approvals(
       t,
@@ -123,7 +123,7 @@ t.test(
   },
 )
 
-t.test('a base that gains what the head has keeps approvals', async (t) => {
+t.test('a base that gains commits of the head keeps approvals', async (t) => {
   const { work, branch, push, open, protect, approve, last, merge, call } = await approvals(t, 'gained')
   const first = await branch('topic', { a: 'x' })
   await branch('topic', { b: 'y' }, first)
@@ -140,7 +140,7 @@ t.test('a base that gains what the head has keeps approvals', async (t) => {
 })
 
 t.test(
-  'what became stale on a branch without rules is dismissed on one that dismisses stale approvals',
+  'an approval that became stale without rules is dismissed on a branch that dismisses stale ones',
   async (t) => {
     const { branch, open, protect, approve, last, merge, edit, call } = await approvals(t, 'stale-before')
     const head = await branch('topic', { harmless: 'y' })
@@ -170,42 +170,45 @@ t.test('an approval for another base branch is not renewed by a push and a push 
   t.match(await merge(index), missing)
 })
 
-t.test('a base branch at the same commit keeps approvals, and its rules say whose count', async (t) => {
-  const { branch, open, protect, approve, edit, merge, call, last } = await approvals(t, 'other-rules', {
-    writers: ['bob', 'carol'],
-  })
-  await branch('topic', { file: 'x' })
-  await branch('other', { file: 'x' })
-  await call('alice', 'POST', 'branches', { new_branch_name: 'free', old_branch_name: 'main' })
-  await call('alice', 'POST', 'branches', { new_branch_name: 'named', old_branch_name: 'main' })
-  await protect('named', {
-    ...rule,
-    enable_approvals_whitelist: true,
-    approvals_whitelist_username: ['carol'],
-    block_on_rejected_reviews: true,
-    block_on_official_review_requests: true,
-  })
-  const index = await open('topic', { base: 'free' })
-  t.match(await approve(index), { official: true })
-  await call('carol', 'POST', `pulls/${index}/requested_reviewers`, { reviewers: ['carol', 'dave'] })
-  await edit(index, { base: 'named' })
-  const shown = async () =>
-    (await call('bob', 'GET', `pulls/${index}/reviews`)).body.map(
-      ({ official, stale, dismissed }: Record<string, boolean>) =>
-        [official, stale, dismissed].map(Number).join(''),
-    )
-  t.same(await shown(), ['000', '100', '000'], "bob's approval, the requests to carol and dave")
-  t.match(await merge(index), missing)
-  await edit(index, { base: 'free' })
-  t.same(await shown(), ['100', '100', '000'])
+t.test(
+  'a base branch at the same commit keeps approvals, and its rules decide which are official',
+  async (t) => {
+    const { branch, open, protect, approve, edit, merge, call, last } = await approvals(t, 'other-rules', {
+      writers: ['bob', 'carol'],
+    })
+    await branch('topic', { file: 'x' })
+    await branch('other', { file: 'x' })
+    await call('alice', 'POST', 'branches', { new_branch_name: 'free', old_branch_name: 'main' })
+    await call('alice', 'POST', 'branches', { new_branch_name: 'named', old_branch_name: 'main' })
+    await protect('named', {
+      ...rule,
+      enable_approvals_whitelist: true,
+      approvals_whitelist_username: ['carol'],
+      block_on_rejected_reviews: true,
+      block_on_official_review_requests: true,
+    })
+    const index = await open('topic', { base: 'free' })
+    t.match(await approve(index), { official: true })
+    await call('carol', 'POST', `pulls/${index}/requested_reviewers`, { reviewers: ['carol', 'dave'] })
+    await edit(index, { base: 'named' })
+    const shown = async () =>
+      (await call('bob', 'GET', `pulls/${index}/reviews`)).body.map(
+        ({ official, stale, dismissed }: Record<string, boolean>) =>
+          [official, stale, dismissed].map(Number).join(''),
+      )
+    t.same(await shown(), ['000', '100', '000'], "bob's approval, the requests to carol and dave")
+    t.match(await merge(index), missing)
+    await edit(index, { base: 'free' })
+    t.same(await shown(), ['100', '100', '000'])
 
-  const rejected = await open('other', { base: 'named' })
-  await call('bob', 'POST', `pulls/${rejected}/reviews`, { event: 'REQUEST_CHANGES', body: 'No' })
-  t.match(await last(rejected), { official: false })
-  await edit(rejected, { base: 'free' })
-  t.match(await last(rejected), { official: true })
-  t.match(await merge(rejected), { status: 200 }, 'nothing protects that branch')
-})
+    const rejected = await open('other', { base: 'named' })
+    await call('bob', 'POST', `pulls/${rejected}/reviews`, { event: 'REQUEST_CHANGES', body: 'No' })
+    t.match(await last(rejected), { official: false })
+    await edit(rejected, { base: 'free' })
+    t.match(await last(rejected), { official: true })
+    t.match(await merge(rejected), { status: 200 }, 'nothing protects that branch')
+  },
+)
 
 t.test('another base branch and back does not lift the rejection of a former writer', async (t) => {
   const { branch, open, protect, approve, call, edit, merge } = await approvals(t, 'former-writer', {
@@ -276,7 +279,7 @@ t.test('a review that was drafted before a push is of the commit on which it was
   t.equal((await merge(named)).status, 200)
 })
 
-t.test('what git cannot compare has changed, unless it only cannot be compared now', async (t) => {
+t.test('a change that git can never compare counts as changed', async (t) => {
   const { branch, tip, repoId } = await approvals(t, 'incomparable')
   const change = { base: (await tip('main')) ?? '', head: await branch('topic', { a: 'x' }) }
   const lost = { ...change, head: 'f'.repeat(40) }

@@ -1,11 +1,11 @@
-/** Which verdicts stand: after requests, comments, dismissals, and by the rights of now. */
+/** Effective verdicts after requests, comments and dismissals, by present permissions. */
 import t from 'tap'
 import { startTeams, UNITS } from '../../auth/team-repository.ts'
 import { startPulls, type Test } from '../pull-requests/pull-repository.ts'
 
 const { server, repository } = await startPulls(t)
 
-/** A pull request into a protected branch, and what reviewers do with it. */
+/** A pull request into a protected branch, and helpers for its reviewers. */
 async function reviewed(test: Test, name: string) {
   const made = await repository(test, name, { writers: ['bob'] })
   const { branches, open, protect, call } = made
@@ -76,7 +76,7 @@ t.test('to remove a request restores what it superseded, and nothing else', asyn
   t.match(await shown(id), { official: false })
 })
 
-t.test('to take back a dismissal restores a verdict that was asked for again meanwhile', async (t) => {
+t.test('to undo a dismissal restores a verdict that was requested again meanwhile', async (t) => {
   const { index, review, request, remove, merge, dismiss, undismiss, require } = await reviewed(
     t,
     'undismissed',
@@ -98,7 +98,7 @@ t.test('to take back a dismissal restores a verdict that was asked for again mea
 })
 
 t.test(
-  'approvals count by the rights of now: not those of users who were removed or may not sign in',
+  'approvals count by present permissions: not those of users who were removed or may not sign in',
   async (t) => {
     const { index, review, merge, require, call, writer } = await reviewed(t, 'rights')
     const [admin] = await Promise.all([server.as('admin'), server.as('erin')])

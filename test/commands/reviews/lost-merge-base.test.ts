@@ -1,4 +1,4 @@
-/** Approvals of a pull request whose merge base git does not have any more. */
+/** Approvals of a pull request whose merge base is missing in git. */
 import { rm } from 'node:fs/promises'
 import t from 'tap'
 import { until } from '../../until.ts'
@@ -6,7 +6,7 @@ import { startPulls } from '../pull-requests/pull-repository.ts'
 
 const { repository } = await startPulls(t)
 
-t.test('a merge base that git has no more holds up no other one, and makes approvals stale', async (t) => {
+t.test('a missing merge base does not delay other pull requests, and makes approvals stale', async (t) => {
   const { work, branch, push, open, call, objectFile } = await repository(t, 'pruned', { writers: ['bob'] })
   const last = async (index: number) => (await call('bob', 'GET', `pulls/${index}/reviews`)).body.at(-1)
   const orphan = async (name: string) => {

@@ -75,7 +75,7 @@ t.test('a locked pull request takes reviews of writers only (403), drafts too', 
   t.equal((await call('bob', 'POST', reviews, body)).status, 200)
 })
 
-t.test('what a review must not be is refused with the field, and changes nothing', async (t) => {
+t.test('an invalid review is refused with the field, and changes nothing', async (t) => {
   const { branches, open, call, typesOf, close, tip } = await repository(t, 'refused', { writers: ['bob'] })
   await branches('topic')
   const index = await open('topic')
@@ -204,7 +204,7 @@ t.test('verdicts are dismissed by admins, and a new one takes the place of the o
   t.equal((await dismiss()).status, 403)
 })
 
-t.test('people are asked for reviews, until they answer', async (t) => {
+t.test('users are requested as reviewers until they answer', async (t) => {
   const { branches, open, call, get } = await repository(t, 'asked', { writers: ['bob'] })
   await branches('topic')
   const index = await open('topic')

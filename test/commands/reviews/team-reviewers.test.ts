@@ -1,4 +1,4 @@
-/** Teams are asked for reviews, as people are. */
+/** Requests for reviews of teams. */
 import t from 'tap'
 import { startTeams } from '../../auth/team-repository.ts'
 
@@ -12,7 +12,7 @@ const teamsOf = async (index: number) => {
   return data.requested_reviewers_teams?.map(({ name }) => name)
 }
 
-t.test('a team is asked, its members hear of it, and the verdict of one answers', async (t) => {
+t.test('a team is requested, its members are notified, and the verdict of one answers', async (t) => {
   const index = await teams.open('asked')
   const path = `pulls/${index}/requested_reviewers`
   const unread = async (login: string) => (await call(login, 'GET', 'notifications')).body.length
@@ -62,7 +62,7 @@ t.test('a team is asked, its members hear of it, and the verdict of one answers'
   )
 })
 
-t.test('a team that is not there, or may not read, is refused', async (t) => {
+t.test('an unknown team, or one without access, is refused', async (t) => {
   const index = await teams.open('refused')
   const path = `pulls/${index}/requested_reviewers`
   t.match(await onApp('alice', 'POST', path, { team_reviewers: ['nobody'] }), {

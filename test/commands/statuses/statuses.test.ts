@@ -120,7 +120,7 @@ t.test('statuses of commits over HTTP', async (t) => {
   })
 
   await t.test('a branch that is named like a commit does not take its place', async (t) => {
-    // A push may make no such branch any more. One from before is still there.
+    // A push cannot create such a branch any more. An older one still exists.
     await t.rejects(work.git('push', '-q', 'origin', `${first}:refs/heads/${head}`), /looks like the id/)
     const { data } = await alice.repos.repoGet('alice', 'app')
     await gitIn(gitDirOf(server.services, data.id ?? 0), ['update-ref', `refs/heads/${head}`, first])

@@ -19,14 +19,14 @@ const { server, alice, call, repository } = await startPulls(t)
 const basic = (login: string, password: string) =>
   `Basic ${Buffer.from(`${login}:${password}`).toString('base64')}`
 
-/** The status of `GET /user` with these credentials. */
+/** Returns the status of `GET /user` with these credentials. */
 async function signIn(authorization: string): Promise<number> {
   return (await server.fetch(null, '/api/v1/user', { headers: { authorization } })).status
 }
 
 const withPassword = (login: string, password = passwordOf(login)) => signIn(basic(login, password))
 
-/** A new user with `passwordOf(login)`; resolves to the id. */
+/** Creates a user with `passwordOf(login)`; resolves to the id. */
 async function newUser(login: string): Promise<number> {
   await server.as(login)
   return (await server.services.views.accounts.findOne({ loginKey: login.toLowerCase() }))?.id ?? 0
@@ -168,7 +168,7 @@ t.test('must_change_password: until then, every request but that one gets 403', 
   t.equal(await withPassword('heidi', 'given by admin'), 403)
 })
 
-t.test('deactivate: sign-in, tokens and git end; what they wrote stays', async (t) => {
+t.test('deactivate: sign-in, tokens and git end; their texts stay', async (t) => {
   const { writer, name } = await repository(t, 'deactivated')
   await newUser('ivan')
   await writer('ivan')
@@ -192,7 +192,7 @@ t.test('deactivate: sign-in, tokens and git end; what they wrote stays', async (
   }
 })
 
-t.test('deactivate: what an account has scheduled does not happen any more', async (t) => {
+t.test('deactivate: merges that the account has scheduled are not made', async (t) => {
   const { branch, open, merge, get, postStatus, typesOf, writer, knowsChecks } = await repository(
     t,
     'unscheduled',
@@ -216,8 +216,9 @@ t.test('a compromised token or password can be ended at once, and open streams e
   const pack = (text: string) => `${(text.length + 4).toString(16).padStart(4, '0')}${text}`
 
   /**
-   * A clone that is under way: its first bytes have come, and it waits for its client to read. Resolves to what reads
-   * the rest and says whether it was complete.
+   * A clone in progress: its first bytes have come, and it waits for its client to read. Resolves to a function that
+   * reads the
+   * rest and returns whether it was complete.
    */
   async function clone(authorization: string): Promise<() => Promise<boolean>> {
     const { hostname, port } = new URL(server.url)
@@ -277,7 +278,7 @@ t.test('lines of JSON that a client still reads end with its token', async (t) =
   const { name } = await repository(t, 'lines')
   await newUser('liner')
   const token = await newToken('liner')
-  // More than the buffers between client and server hold.
+  // More than the buffers between client and server can hold.
   const body = '€'.repeat(65_000)
   for (let i = 0; i < 4; i++) {
     const titles = Array.from({ length: 10 }, (_, n) => `${i} ${n}`)
@@ -355,7 +356,7 @@ t.test('delete: a repository that is made meanwhile stops the deletion, or is no
   t.teardown(() => {
     events.append = append
   })
-  /** Does `work` right before the first append of an event of this type; its answer comes with that of `ask`. */
+  /** Runs `work` right before the first append of an event of this type; its answer comes with that of `ask`. */
   async function between<A, B>(type: string, work: () => Promise<A>, ask: () => Promise<B>) {
     let working: Promise<A> | undefined
     events.append = async (stream, appended, expected) => {
@@ -370,7 +371,7 @@ t.test('delete: a repository that is made meanwhile stops the deletion, or is no
     return [await working, asked] as const
   }
 
-  // The deletion has looked for repositories, and is about to record.
+  // The deletion has checked for repositories, and is about to record.
   const mia = await newUser('mia')
   const [late, deleted] = await between(
     'UserDeleted',
@@ -381,7 +382,7 @@ t.test('delete: a repository that is made meanwhile stops the deletion, or is no
   t.equal(deleted.status, 204)
   t.equal(await views.repositories.count({ ownerId: mia }), 0, 'a ghost owns nothing')
 
-  // The same for a fork.
+  // The same with a fork.
   const { name, writer } = await repository(t, 'forked-late')
   const nora = await newUser('nora')
   await writer('nora')
@@ -394,7 +395,7 @@ t.test('delete: a repository that is made meanwhile stops the deletion, or is no
   t.equal(await views.repositories.count({ ownerId: nora }), 0)
   t.match(await call('alice', 'GET', `repos/alice/${name}`), { body: { forks_count: 0 } })
 
-  // The user is gone when the repository is recorded: it is taken back, also when nobody waits for the answer.
+  // The user is deleted when the repository is recorded: it is removed, also when no client waits.
   const olga = await newUser('olga')
   let stream = ''
   events.append = async (to, appended, expected) => {
@@ -418,7 +419,7 @@ t.test('delete: a repository that is made meanwhile stops the deletion, or is no
   t.equal((await made('pia', 'two')).status, 201, 'a refused deletion leaves the account free')
   t.equal(await views.repositories.count({ ownerId: pia }), 2)
 
-  // A deletion that fails at its end leaves it free, too.
+  // A deletion that fails at its end releases the account, too.
   await newUser('rosa')
   events.append = async (stream, appended, expected) => {
     if (appended.some((event) => event.type === 'UserDeleted')) throw new Error('the log is away')
@@ -429,7 +430,7 @@ t.test('delete: a repository that is made meanwhile stops the deletion, or is no
   t.equal((await made('rosa', 'mine')).status, 201)
 })
 
-t.test('delete: what a crash leaves to a user who is being deleted is taken back', async (t) => {
+t.test('delete: what a crash leaves to a user who is being deleted is removed', async (t) => {
   const { events, views } = server.services
   const { repoId: lent, name } = await repository(t, 'lent')
   t.equal((await call('alice', 'POST', 'orgs', { username: 'acme-late' })).status, 201)
@@ -437,7 +438,7 @@ t.test('delete: what a crash leaves to a user who is being deleted is taken back
   const sara = { id: await newUser('sara'), login: 'sara' }
   const organization = { id: acme?.id ?? 0, login: 'acme-late' }
   const made = 900_001
-  /** What a request records before it looks whether the user is being deleted: as if its server died right then. */
+  /** Records what a request records before it checks for a deletion: as if its server crashed right then. */
   async function recordOnly() {
     const context = newContext(null, 'a server that dies')
     await repositories.change(server.services, context, made, 'create', (state) =>
@@ -483,7 +484,7 @@ t.test('delete: what a crash leaves to a user who is being deleted is taken back
   }
   await until('a ghost has nothing', ownsNothing)
 
-  // The order of the log may also be the other one.
+  // The order in the log may also be the reverse.
   const context = newContext(null, 'a slow server')
   await repositories.change(server.services, context, lent, 'lend late', (state) =>
     decideSetCollaborator(state, sara, 'write'),

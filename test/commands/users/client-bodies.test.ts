@@ -1,4 +1,4 @@
-/** Bodies as clients of other people send them: Terraform's provider, py-gitea. */
+/** Bodies of third-party clients: Terraform's provider, py-gitea. */
 import t from 'tap'
 import { startTestServer } from '../../start-server.ts'
 

@@ -220,7 +220,7 @@ t.test('after a first start dies at any write, the next start creates one admin'
       await t.rejects(ensureSiteAdmin(first), { message: 'killed' })
 
       const { chosen } = await ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log })
-      // Slow, and only in doubt when the first start had kept its own password already.
+      // Slow, and only needed when the first start had stored its own password.
       if (writes === 4) {
         t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
       }

@@ -1,4 +1,4 @@
-/** `POST` and `DELETE /user/emails`: other addresses of a user. */
+/** `POST` and `DELETE /user/emails`: additional addresses of a user. */
 import t from 'tap'
 import { holderOfName } from '../../../src/commands/users/accounts/claims.ts'
 import { claimKeys } from '../../../src/events/streams.ts'
@@ -45,7 +45,7 @@ t.test('POST /user/emails adds addresses, all or none, which no other account ha
   t.equal(await events.lastPosition(), before, 'what is refused changes nothing')
   t.equal((await add(null, 'x@example.org')).status, 401)
 
-  // Claims decide, whether the address is somebody's primary one or not.
+  // Claims decide, for primary and other addresses.
   for (const taken of ['WORK@example.org', 'alice@example.org']) {
     t.match(await add('bob', 'free@example.org', taken), {
       status: 422,
@@ -91,7 +91,7 @@ t.test('POST /user/emails takes no address that the server shows for an account'
   t.equal(await events.lastPosition(), before)
 })
 
-t.test('an address signs in with the password of its account; nobody sees the other addresses', async (t) => {
+t.test('an address signs in with the password of its account; the other addresses are hidden', async (t) => {
   const basic = (name: string, password: string) => ({
     authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
   })

@@ -1,4 +1,4 @@
-/** Webhooks as their admins make, see, change and delete them. */
+/** Webhooks: creation, listing, changes and deletion by their admins. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -22,7 +22,7 @@ const wanted = {
 
 const configs = async () => (await secrets.find(webhookConfigs, {})).length
 
-/** Resolves when the process has seen all that was done. */
+/** Resolves when the process has handled all events. */
 async function seen(): Promise<void> {
   const last = await events.lastPosition()
   await until('the process has seen it', async () => {
@@ -89,7 +89,7 @@ t.test(
   },
 )
 
-t.test('what a webhook cannot be is refused with 422 and the field', async (t) => {
+t.test('an invalid webhook is refused with 422 and the field', async (t) => {
   const { call } = await repository(t, 'refused')
   const { config } = wanted
   const bad: [object, RegExp][] = [
@@ -132,7 +132,7 @@ t.test('what a webhook cannot be is refused with 422 and the field', async (t) =
   t.strictSame(again.body, first.body, 'a retried request makes no second one')
 })
 
-t.test('webhooks of one place are not those of another, and are limited', async (t) => {
+t.test('webhooks belong to one scope, and are limited', async (t) => {
   await repository(t, 'one')
   const { call } = await repository(t, 'two')
   const { data: hook } = await alice.repos.repoCreateHook('alice', 'one', wanted)

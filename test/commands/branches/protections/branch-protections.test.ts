@@ -119,7 +119,7 @@ t.test('branch protections over HTTP', async (t) => {
     )
   })
 
-  await t.test('what a rule demands of reviews is set, kept and taken back', async (t) => {
+  await t.test('the review settings of a rule are set, kept and removed', async (t) => {
     const wanted = {
       required_approvals: 2,
       enable_approvals_whitelist: true,
@@ -351,7 +351,7 @@ t.test('pushes that a protected branch refuses', async (t) => {
     t.match(one, { ...release, ...checks, user_can_push: true, user_can_merge: false })
   })
 
-  await t.test('tags are not branches, and without the rule all is as before', async (t) => {
+  await t.test('the rule does not apply to tags, and ends with its removal', async (t) => {
     await work.git('push', '-q', 'origin', 'HEAD:refs/tags/main')
     await alice.repos.repoDeleteBranchProtection('alice', 'pushes', 'release/*')
     await work.git('push', '-q', 'origin', 'HEAD:refs/heads/release/3')
@@ -361,7 +361,7 @@ t.test('pushes that a protected branch refuses', async (t) => {
   })
 })
 
-t.test('a branch that requires signed commits takes no others', async (t) => {
+t.test('a branch that requires signed commits refuses unsigned commits', async (t) => {
   const alice = await server.as('alice')
   await alice.user.createCurrentUserRepo({ name: 'signed', auto_init: true })
   const work = await workTree(t, server.gitUrl('alice', 'alice/signed'))
@@ -379,7 +379,7 @@ t.test('a branch that requires signed commits takes no others', async (t) => {
   const signed = await work.git('rev-parse', 'HEAD')
   t.equal((await alice.repos.repoGetBranch('alice', 'signed', 'main')).data.commit?.id, signed)
 
-  await t.test('a new one may begin at a commit that is there, over the API as by a push', async (t) => {
+  await t.test('a new branch may start at an existing commit, over the API and by a push', async (t) => {
     await alice.repos.repoCreateBranchProtection('alice', 'signed', { ...rule, rule_name: 'new/*' })
     await work.git('push', '-q', 'origin', 'origin/topic:refs/heads/new/pushed')
     const branch = { old_ref_name: 'topic', new_branch_name: 'new/made' }

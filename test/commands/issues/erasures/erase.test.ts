@@ -1,4 +1,4 @@
-/** What was erased is nowhere any more: not in answers, not in the past, and in no file of the data directory. */
+/** Erased texts are missing everywhere: in answers, in the past, and in all files of the data directory. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { textKeyCollection } from '../../../../src/auth/text-keys.ts'
@@ -13,7 +13,7 @@ async function eraseEverything(t: Test, server: TestServer, repo: string, dataDi
     return body.at(-1)
   }
 
-  t.test('a dry run lists what would go, and changes nothing', async (t) => {
+  t.test('a dry run lists what would be erased, and changes nothing', async (t) => {
     const { revision } = await last()
     const asked = (body: object) => call('POST', `${path}/erase`, { ...body, dry_run: true })
     t.match(await asked({ comment }), {
@@ -82,7 +82,7 @@ async function eraseEverything(t: Test, server: TestServer, repo: string, dataDi
     t.equal((await call('GET', `${issues}/comments/${comment}`)).body.body, 'new words')
   })
 
-  t.test('who may, and what is refused', async (t) => {
+  t.test('only admins may erase; invalid requests are refused', async (t) => {
     t.equal((await call('POST', `${path}/erase`, { all: true }, null)).status, 401)
     t.equal((await call('POST', `${path}/erase`, { all: true }, 'bob')).status, 403)
     t.equal((await call('POST', `${issues}/999/erase`, { all: true })).status, 404)
@@ -91,7 +91,7 @@ async function eraseEverything(t: Test, server: TestServer, repo: string, dataDi
     t.equal((await call('GET', path)).body.title, 'A new title', 'nothing was changed')
   })
 
-  t.test('a request must say what to erase, and a misspelt field is refused', async (t) => {
+  t.test('a request must name what to erase, and a misspelt field is refused', async (t) => {
     const refused = [
       undefined,
       {},
@@ -111,7 +111,7 @@ async function eraseEverything(t: Test, server: TestServer, repo: string, dataDi
     t.equal((await call('GET', path)).body.title, 'A new title', 'nothing was erased')
   })
 
-  t.test('verify is sound and counts what was erased', async (t) => {
+  t.test('verify succeeds and counts erased texts', async (t) => {
     const report = await verified(t, server)
     t.match(report, { sound: true, log: { lostTexts: undefined } })
     t.ok(report.log.erased > 20, `${report.log.erased} are counted`)
@@ -122,7 +122,7 @@ t.test('erasing on the embedded stores', async (t) => {
   const server = await startTestServer(t)
   await t.test('texts', (t) => eraseEverything(t, server, 'embedded', server.dataDir))
 
-  await t.test('a key that nobody erased is missed', async (t) => {
+  await t.test('verify reports a missing key without an erasure', async (t) => {
     const { call, path } = await posted(server, 'missed')
     const { stored, keys } = server.services.texts
     let key: string | undefined
@@ -142,7 +142,7 @@ t.test('erasing on the embedded stores', async (t) => {
     t.match(await verified(t, server), { sound: true }, 'what is erased then is not missed')
   })
 
-  await t.test('an erasure while verify reads is no difference', async (t) => {
+  await t.test('an erasure while verify reads is not reported as a difference', async (t) => {
     const { call, path } = await posted(server, 'meanwhile')
     const { keys } = server.services.texts
     let erasing: Promise<unknown> | undefined
@@ -152,7 +152,7 @@ t.test('erasing on the embedded stores', async (t) => {
         if (erasing !== undefined) return keys.find(ids)
         const there = async () => [...(await keys.find(ids)).values()].filter(Buffer.isBuffer).length
         const before = await there()
-        // By now verify has its snapshot of the read models, with all texts in them.
+        // verify has its snapshot of the read models now, with all texts.
         erasing = call('POST', `${path}/erase`, { all: true })
         await until('the keys are destroyed', async () => (await there()) < before)
         return keys.find(ids)

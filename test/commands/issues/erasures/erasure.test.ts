@@ -1,4 +1,4 @@
-/** Given events as they are stored, when texts are erased, then events or a refusal. */
+/** Given stored events, when texts are erased, then events or a refusal. */
 import t from 'tap'
 import {
   addErasable,
@@ -45,7 +45,7 @@ const finished = (upTo: number): DomainEvent => ({
   data: { ...issue, upTo, texts: 1, files: 0 },
 })
 
-/** The facts of a stream whose texts are sealed. */
+/** Folds a stream with sealed texts. */
 function given(events: readonly DomainEvent[]) {
   const facts = emptyErasable()
   for (const [revision, event] of events.entries()) {
@@ -94,7 +94,7 @@ t.test('nothing is left to erase', async (t) => {
   t.strictSame(decideErase(all, null, by), [])
   t.strictSame(decideErase(all, 7, by), [])
 })
-t.test('what came after an erasure can be erased', async (t) => {
+t.test('texts after an erasure can be erased', async (t) => {
   const edited: DomainEvent = { type: 'CommentEdited', data: { ...issue, commentId: 7, body: 'D' } }
   const facts = given([...history, erased(null, [7, 8], ['u-5']), edited])
   t.strictSame(decideErase(facts, 8, by), [])

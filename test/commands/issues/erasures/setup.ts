@@ -1,4 +1,4 @@
-/** What the tests of erasures share: texts with markers, and where to look for them. */
+/** Setup of erasure tests: texts with markers, and a search for them. */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,13 +9,13 @@ import { startTestServer, type TestServer } from '../../../start-server.ts'
 
 export const ERASED = /^erased by alice on \d{4}-\d\d-\d\d$/
 
-/** The marker of a text as a file may have it. */
+/** The forms of a marker in files. */
 const formsOf = (marker: string) => [
   Buffer.from(marker),
   Buffer.from(marker, 'utf16le'),
   Buffer.from(JSON.stringify(marker).slice(1, -1)),
   Buffer.from(Buffer.from(marker).toString('base64url')),
-  // A search keeps words in lower case.
+  // The search index keeps words in lower case.
   Buffer.from(marker.toLowerCase()),
 ]
 
@@ -59,7 +59,7 @@ export async function posted(server: TestServer, repo: string) {
   await call('PATCH', path, { title: 'Other Xq7SECOND' })
   const ids: number[] = []
   for (let i = 0; i < 12; i++) {
-    // Long texts move from page to page while others are edited.
+    // Long texts move between pages while others are edited.
     const text = `comment ${i} ${i === 3 ? 'Xq7COMMENT' : ''} ${'words and words '.repeat(40 * (i % 3))}`
     const { body } = await call('POST', `${path}/comments`, { body: text })
     ids.push(body.id)
@@ -97,7 +97,10 @@ export async function stoppedData(t: Test) {
 
 const MARKERS = ['Xq7TITLE', 'Xq7BODY', 'Xq7COMMENT', 'Xq7FILE', 'Xq7CONTENT']
 
-/** The type of the last event of an issue, when the texts are in no file and all is sound. */
+/**
+ * Returns the type of the last event of an issue; checks that all files are free of the texts, and that verify
+ * succeeds.
+ */
 export async function lastType(t: Test, DATA_DIR: string, path: string) {
   const server = await startTestServer(t, { DATA_DIR })
   const answer = await server.fetch('alice', `/api/v1/repos/alice/${path}/history?limit=50`)

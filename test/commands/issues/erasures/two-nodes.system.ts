@@ -1,4 +1,4 @@
-/** What was erased is in no answer of another node, either. */
+/** Erased texts are missing in the answers of another node, too. */
 import t from 'tap'
 import { sharedStores } from '../../../shared-stores.ts'
 import { startTestServer } from '../../../start-server.ts'

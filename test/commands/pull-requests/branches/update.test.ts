@@ -13,7 +13,7 @@ const updating =
     call(login, 'POST', `pulls/${index}/update${query}`)
 const statusOf = async (answer: Promise<Answer>) => (await answer).status
 
-/** With a pull request from `topic`, and one commit more on `main`. */
+/** A pull request from `topic`, and one more commit on `main`. */
 async function behind(t: Test, name: string) {
   const behind = await repository(t, name)
   const head = await behind.branch('topic', { 'a.txt': 'a\n' })
@@ -22,7 +22,7 @@ async function behind(t: Test, name: string) {
   return { ...behind, update: updating(behind), head, base }
 }
 
-/** Bob's fork of it, with a pull request of his from `topic`, and one commit more on `main`. */
+/** Bob's fork of it, with a pull request from `topic`, and one more commit on `main`. */
 async function forkBehind(t: Test, name: string) {
   const behind = await repository(t, name)
   const own = await behind.fork('bob')
@@ -43,7 +43,7 @@ t.test('pulls.update.1: a merged or a closed pull request gives 422', async (t) 
   t.match(await update(2, '?style=rebase'), { status: 422 })
 })
 
-t.test('pulls.update.2: 403 without the right to push to the head branch', async (t) => {
+t.test('pulls.update.2: 403 without permission to push to the head branch', async (t) => {
   const { writer, protect, get, head, update } = await behind(t, 'rule2')
   t.equal(await statusOf(update(1, '', null)), 401)
   t.equal(await statusOf(update(1, '', 'carol')), 403, 'a reader')
@@ -161,7 +161,7 @@ t.test('pulls.update.4: conflicts give 409 with their files, and change nothing'
   t.equal((await typesOf(1)).filter((type) => type === 'PullRequestHeadMoved').length, 1, 'the push alone')
 })
 
-t.test('pulls.update.5: an update of what is up to date gives 200 and changes nothing', async (t) => {
+t.test('pulls.update.5: an update without new commits gives 200 and changes nothing', async (t) => {
   const current = await repository(t, 'current')
   const head = await current.branch('topic', { a: 'a' })
   await current.open('topic')
@@ -173,7 +173,7 @@ t.test('pulls.update.5: an update of what is up to date gives 200 and changes no
   t.strictSame(await current.typesOf(1), ['PullRequestOpened'])
 })
 
-t.test('pulls.update.5: an update of what does not exist gives 404', async (t) => {
+t.test('pulls.update.5: an update of an unknown pull request gives 404', async (t) => {
   const { push, update, reopen } = await behind(t, 'missing')
   for (const index of ['2', '0', '-1', 'x', '9'.repeat(30)]) {
     t.equal(await statusOf(update(index)), 404, index)
@@ -276,7 +276,7 @@ t.test('recovery records an update that git has and the log does not have', asyn
   const { head, get, tip, eventsOf, update } = await behind(t, 'cut-off')
   const { events } = server.services
   const { append } = events
-  // The log is away when git has moved the branch.
+  // The log is unavailable when git has moved the branch.
   let failed = 0
   events.append = async (stream, batch, expected) => {
     if (batch[0]?.type === 'RefsUpdated' && failed === 0) {

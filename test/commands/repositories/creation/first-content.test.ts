@@ -1,4 +1,4 @@
-/** What a new repository begins with, and which values of its fields are known. */
+/** The first content of a repository, and the known values of its fields. */
 import t from 'tap'
 import { startTestServer } from '../../../start-server.ts'
 
@@ -63,7 +63,7 @@ t.test('a retried request makes the labels and the first commit once', async (t)
   t.equal((await call('GET', '/repos/alice/twice/commits')).json.length, 1)
 })
 
-t.test('default values that clients send are accepted and mean what they say', async (t) => {
+t.test('default values that clients send are accepted and take effect', async (t) => {
   const terraform = {
     auto_init: true,
     default_branch: 'main',

@@ -1,4 +1,4 @@
-/** Who creates a repository watches it. */
+/** The creator of a repository watches it. */
 import t from 'tap'
 import { startTestServer, type TestServer } from '../../../start-server.ts'
 

@@ -37,7 +37,7 @@ const send = async (login: string | null, method: string, path: string, body?: o
 const namesIn = (reactions: readonly Reaction[]) =>
   reactions.map(({ user, content }) => `${user?.login} ${content}`)
 
-t.test('who may read reacts to issues and comments, once with each reaction', async (t) => {
+t.test('readers react to issues and comments, once with each reaction', async (t) => {
   const { name, index, comment } = await repository('reactions')
   t.ok((await alice.settings.getGeneralUiSettings()).data.allowed_reactions?.includes('heart'))
   for (const path of [`issues/${index}`, `issues/comments/${comment}`]) {
@@ -92,7 +92,7 @@ t.test('stars and watching: checked, listed with totals, and counted', async (t)
   t.same(await counts(), [1, 0])
 })
 
-t.test('who loses access loses stars and watching, is not counted, and sees nothing', async (t) => {
+t.test('a user who loses access loses stars and watches, is not counted, and sees nothing', async (t) => {
   const { name } = await repository('leaving')
   await alice.repos.repoAddCollaborator('alice', name, 'carol', { permission: 'read' })
   for (const client of [bob, carol]) {

@@ -87,7 +87,7 @@ t.test(
   },
 )
 
-t.test('the recipient refuses a transfer, the sender or the owner takes it back', async (t) => {
+t.test('the recipient rejects a transfer, the sender or the owner cancels it', async (t) => {
   const { name } = await repository({ private: true })
   await alice.repos.repoTransfer('alice', name, { new_owner: 'bob' })
   t.equal((await bob.repos.rejectRepoTransfer('alice', name)).status, 200)
@@ -105,7 +105,7 @@ t.test('the recipient refuses a transfer, the sender or the owner takes it back'
   t.equal(await statusOf(carol.repos.repoTransfer('alice', name, { new_owner: 'carol' })), 403)
 })
 
-t.test('who may create repositories with the new owner needs no answer', async (t) => {
+t.test('a transfer by a user who may create repositories for the new owner needs no answer', async (t) => {
   const acme = await organization('acme')
   const [ours, given, taken] = [await repository(), await repository(), await repository()]
   const direct = await alice.repos.repoTransfer('alice', ours.name, { new_owner: acme })
@@ -123,7 +123,7 @@ t.test('who may create repositories with the new owner needs no answer', async (
   t.match(accepted, { status: 202, data: { full_name: `builders/${taken.name}` } })
 })
 
-t.test('who answers for an organization needs no right to read a private repository', async (t) => {
+t.test('an organization admin answers without read access to the private repository', async (t) => {
   const { name } = await repository({ private: true })
   await dave.orgs.orgCreate({ username: 'daves' })
   await alice.repos.repoTransfer('alice', name, { new_owner: 'daves' })
@@ -168,7 +168,7 @@ t.test('transfers that are refused change nothing', async (t) => {
   t.match((await alice.repos.repoGet('alice', name)).data, { id, full_name: `alice/${name}` })
   t.notOk((await typesOf(`/api/v1/repos/alice/${name}`)).some((type) => type.startsWith('Transfer')))
 
-  // The name is taken after the transfer has begun.
+  // The name is taken after the transfer started.
   const late = await repository()
   await alice.repos.repoTransfer('alice', late.name, { new_owner: 'bob' })
   const { data: own2 } = await bob.user.createCurrentUserRepo({ name: late.name })
@@ -179,7 +179,7 @@ t.test('transfers that are refused change nothing', async (t) => {
   })
 })
 
-t.test('an old name leads on, also when it is a part of the path for everybody', async (t) => {
+t.test('an old name redirects, also within a public path', async (t) => {
   const v1 = await server.as('v1')
   await v1.user.createCurrentUserRepo({ name: 'repos' })
   await v1.repos.repoEdit('v1', 'repos', { name: 'news' })
@@ -190,64 +190,61 @@ t.test('an old name leads on, also when it is a part of the path for everybody',
   t.equal((await v1.repos.issueListIssues('v1', 'repos')).status, 200)
 })
 
-t.test(
-  'the old name leads to the repository, for those who may read it, until somebody takes the name',
-  async (t) => {
-    const { name, id, path } = await repository()
-    const { data: issue } = await alice.repos.issueCreateIssue('alice', name, { title: 'First' })
-    const work = await workTree(t, server.gitUrl('alice', `alice/${name}`))
-    await organization('movers')
-    await alice.repos.repoTransfer('alice', name, { new_owner: 'movers' })
+t.test('the old name leads to the repository, for readers, until the name is taken', async (t) => {
+  const { name, id, path } = await repository()
+  const { data: issue } = await alice.repos.issueCreateIssue('alice', name, { title: 'First' })
+  const work = await workTree(t, server.gitUrl('alice', `alice/${name}`))
+  await organization('movers')
+  await alice.repos.repoTransfer('alice', name, { new_owner: 'movers' })
 
-    const here = `/api/v1/repos/movers/${name}`
-    const moved = async (method: string, rest: string, body?: object) => {
-      const { status, location } = await call('alice', method, `${path}${rest}`, body)
-      const target = new URL(location ?? '', `${server.url}${path}${rest}`)
-      return `${status} ${target.pathname}${target.search}`
-    }
-    t.equal(await moved('GET', ''), `307 ${here}`)
-    t.equal(await moved('GET', '/issues?state=all&q=a%2Fb'), `307 ${here}/issues?state=all&q=a%2Fb`)
-    t.equal(await moved('GET', '/hooks'), `307 ${here}/hooks`)
-    t.equal(await moved('POST', '/issues', { title: 'x' }), `307 ${here}/issues`)
-    // Clients follow, with their method and body.
-    const comment = await alice.repos.issueCreateComment('alice', name, issue.number ?? 0, {
-      body: 'Still here',
-    })
-    t.equal(comment.status, 201)
-    t.match((await bob.repos.repoGet('alice', name)).data, { id, full_name: `movers/${name}` })
+  const here = `/api/v1/repos/movers/${name}`
+  const moved = async (method: string, rest: string, body?: object) => {
+    const { status, location } = await call('alice', method, `${path}${rest}`, body)
+    const target = new URL(location ?? '', `${server.url}${path}${rest}`)
+    return `${status} ${target.pathname}${target.search}`
+  }
+  t.equal(await moved('GET', ''), `307 ${here}`)
+  t.equal(await moved('GET', '/issues?state=all&q=a%2Fb'), `307 ${here}/issues?state=all&q=a%2Fb`)
+  t.equal(await moved('GET', '/hooks'), `307 ${here}/hooks`)
+  t.equal(await moved('POST', '/issues', { title: 'x' }), `307 ${here}/issues`)
+  // Clients follow, with their method and body.
+  const comment = await alice.repos.issueCreateComment('alice', name, issue.number ?? 0, {
+    body: 'Still here',
+  })
+  t.equal(comment.status, 201)
+  t.match((await bob.repos.repoGet('alice', name)).data, { id, full_name: `movers/${name}` })
 
-    await work.git('commit', '--allow-empty', '-m', 'after the move')
-    await work.git('push', 'origin', 'HEAD')
-    const clone = await workTree(t, server.gitUrl('alice', `alice/${name}`))
-    t.equal(await clone.git('log', '-1', '--format=%s'), 'after the move', 'git follows, too')
-    const refs = '/info/refs?service=git-upload-pack'
-    const { headers } = await server.fetch('alice', `/alice/${name}.git${refs}`, { redirect: 'manual' })
-    const place = `/movers/${name}.git${refs}`
-    t.equal(headers.get('location'), place, 'a whole path: libgit2 does not resolve others')
+  await work.git('commit', '--allow-empty', '-m', 'after the move')
+  await work.git('push', 'origin', 'HEAD')
+  const clone = await workTree(t, server.gitUrl('alice', `alice/${name}`))
+  t.equal(await clone.git('log', '-1', '--format=%s'), 'after the move', 'git follows, too')
+  const refs = '/info/refs?service=git-upload-pack'
+  const { headers } = await server.fetch('alice', `/alice/${name}.git${refs}`, { redirect: 'manual' })
+  const place = `/movers/${name}.git${refs}`
+  t.equal(headers.get('location'), place, 'a whole path: libgit2 does not resolve others')
 
-    // It moves on, by its name and by its owner: all old names lead to where it is.
-    await alice.repos.repoEdit('movers', name, { name: `${name}-new` })
-    t.match((await bob.repos.repoGet('alice', name)).data, { id, full_name: `movers/${name}-new` })
-    t.match((await bob.repos.repoGet('movers', name)).data, { id })
-    await alice.repos.repoTransfer('movers', `${name}-new`, { new_owner: 'alice' })
-    t.match((await bob.repos.repoGet('movers', `${name}-new`)).data, { full_name: `alice/${name}-new` })
+  // It moves again, by name and by owner: all old names lead to it.
+  await alice.repos.repoEdit('movers', name, { name: `${name}-new` })
+  t.match((await bob.repos.repoGet('alice', name)).data, { id, full_name: `movers/${name}-new` })
+  t.match((await bob.repos.repoGet('movers', name)).data, { id })
+  await alice.repos.repoTransfer('movers', `${name}-new`, { new_owner: 'alice' })
+  t.match((await bob.repos.repoGet('movers', `${name}-new`)).data, { full_name: `alice/${name}-new` })
 
-    // Rights hold for the new place: nobody learns where a private repository is.
-    await alice.repos.repoEdit('alice', `${name}-new`, { private: true })
-    t.match(await call('bob', 'GET', path), { status: 404, location: null })
-    t.equal((await call(null, 'GET', path)).status, 404)
+  // Permissions apply at the new place: a private one is not revealed.
+  await alice.repos.repoEdit('alice', `${name}-new`, { private: true })
+  t.match(await call('bob', 'GET', path), { status: 404, location: null })
+  t.equal((await call(null, 'GET', path)).status, 404)
 
-    // Somebody takes the name, and leaves it again.
-    const { data: other } = await alice.user.createCurrentUserRepo({ name })
-    t.match((await alice.repos.repoGet('alice', name)).data, { id: other.id ?? 0 })
-    await alice.repos.repoDelete('alice', name)
-    t.equal((await call('alice', 'GET', path)).status, 404, 'then it leads nowhere')
-    await alice.repos.repoDelete('alice', `${name}-new`)
-    t.equal((await call('alice', 'GET', here)).status, 404)
-  },
-)
+  // Another repository takes the name, and leaves it.
+  const { data: other } = await alice.user.createCurrentUserRepo({ name })
+  t.match((await alice.repos.repoGet('alice', name)).data, { id: other.id ?? 0 })
+  await alice.repos.repoDelete('alice', name)
+  t.equal((await call('alice', 'GET', path)).status, 404, 'then it leads nowhere')
+  await alice.repos.repoDelete('alice', `${name}-new`)
+  t.equal((await call('alice', 'GET', here)).status, 404)
+})
 
-t.test('what belongs to the old owner stays with it: teams, collaborators, forks, names', async (t) => {
+t.test('the old owner keeps its teams, collaborators, forks and names', async (t) => {
   const [from, to] = [await organization('from-here'), await organization('to-there')]
   const units = ['repo.code', 'repo.issues', 'repo.pulls']
   const team = async (organization: string, login: string) => {
@@ -283,16 +280,16 @@ t.test('what belongs to the old owner stays with it: teams, collaborators, forks
     return (await alice.repos.repoListSubscribers(to, 'tool')).data.length === 0
   })
 
-  // The teams know that it is gone: it can come back to them.
+  // The teams have removed it: it can be added again.
   await alice.repos.repoTransfer(to, 'tool', { new_owner: from })
   t.equal(await statusOf(bob.repos.repoGet(from, 'tool')), 404)
   await alice.teams.orgAddTeamRepository(old, from, 'tool')
   t.equal((await bob.repos.repoGet(from, 'tool')).status, 200)
 
-  // A collaborator who becomes the owner is none any more.
+  // A collaborator who becomes the owner stops being one.
   await admin.repos.repoTransfer(from, 'tool', { new_owner: 'dave' })
   t.match((await dave.repos.repoListCollaborators('dave', 'tool')).data, [])
-  // Of one repository, an owner has one fork.
+  // An owner has one fork of a repository.
   const { name } = await repository()
   await bob.repos.createFork('alice', name, {})
   await carol.repos.createFork('alice', name, { name: `${name}-mine` })
@@ -304,31 +301,28 @@ t.test('what belongs to the old owner stays with it: teams, collaborators, forks
   t.equal((await bob.repos.createFork('alice', name, {})).status, 202, 'the old owner may fork it again')
 })
 
-t.test(
-  'what a former owner makes of its labels and teams is not shown with the issues any more',
-  async (t) => {
-    const org = await organization('former', 'private')
-    const { data: label } = await alice.orgs.orgCreateLabel(org, { name: 'then', color: '#ff0000' })
-    const units = ['repo.code', 'repo.issues', 'repo.pulls']
-    const { data: team } = await alice.orgs.orgCreateTeam(org, { name: 'then', permission: 'write', units })
-    await alice.orgs.createOrgRepo(org, { name: 'asked', auto_init: true })
-    await alice.teams.orgAddTeamRepository(team.id ?? 0, org, 'asked')
-    await alice.repos.repoCreateFile(org, 'asked', 'a', { content: 'YQ==', new_branch: 'topic' })
-    const option = { title: 'Asked', head: 'topic', base: 'main', labels: [label.id ?? 0] }
-    await alice.repos.repoCreatePullRequest(org, 'asked', option)
-    await call('alice', 'POST', `/api/v1/repos/${org}/asked/pulls/1/requested_reviewers`, {
-      team_reviewers: ['then'],
-    })
-    await admin.repos.repoTransfer(org, 'asked', { new_owner: 'bob' })
-    await alice.orgs.orgEditLabel(org, label.id ?? 0, { name: 'secret', description: 'secret' })
-    await alice.teams.orgEditTeam(team.id ?? 0, { name: 'secret', description: 'secret' })
-    for (const path of ['issues/1', 'issues/1/labels', 'issues/1/timeline', 'pulls/1', 'pulls/1/reviews']) {
-      const { status, body } = await call('bob', 'GET', `/api/v1/repos/bob/asked/${path}`)
-      t.equal(status, 200)
-      t.notMatch(JSON.stringify(body), /secret/, path)
-    }
-  },
-)
+t.test('later changes of a former owner to its labels and teams do not show in the issues', async (t) => {
+  const org = await organization('former', 'private')
+  const { data: label } = await alice.orgs.orgCreateLabel(org, { name: 'then', color: '#ff0000' })
+  const units = ['repo.code', 'repo.issues', 'repo.pulls']
+  const { data: team } = await alice.orgs.orgCreateTeam(org, { name: 'then', permission: 'write', units })
+  await alice.orgs.createOrgRepo(org, { name: 'asked', auto_init: true })
+  await alice.teams.orgAddTeamRepository(team.id ?? 0, org, 'asked')
+  await alice.repos.repoCreateFile(org, 'asked', 'a', { content: 'YQ==', new_branch: 'topic' })
+  const option = { title: 'Asked', head: 'topic', base: 'main', labels: [label.id ?? 0] }
+  await alice.repos.repoCreatePullRequest(org, 'asked', option)
+  await call('alice', 'POST', `/api/v1/repos/${org}/asked/pulls/1/requested_reviewers`, {
+    team_reviewers: ['then'],
+  })
+  await admin.repos.repoTransfer(org, 'asked', { new_owner: 'bob' })
+  await alice.orgs.orgEditLabel(org, label.id ?? 0, { name: 'secret', description: 'secret' })
+  await alice.teams.orgEditTeam(team.id ?? 0, { name: 'secret', description: 'secret' })
+  for (const path of ['issues/1', 'issues/1/labels', 'issues/1/timeline', 'pulls/1', 'pulls/1/reviews']) {
+    const { status, body } = await call('bob', 'GET', `/api/v1/repos/bob/asked/${path}`)
+    t.equal(status, 200)
+    t.notMatch(JSON.stringify(body), /secret/, path)
+  }
+})
 
 t.test('a retried request gets the first answer, also when the repository has moved', async (t) => {
   const { name, path } = await repository({ private: true })

@@ -7,7 +7,7 @@ t.test('letters, digits and single dots, dashes and underscores make a login', a
   }
 })
 
-t.test('a login is nothing that a path, a shell or git could misread', async (t) => {
+t.test('a login cannot be misread by a path, a shell or git', async (t) => {
   const bad = [
     '',
     '.',
@@ -85,7 +85,7 @@ t.test('the paths of upgrade queries are no logins', async (t) => {
   for (const login of ['sdk', 'cosmos', 'Cosmos']) t.match(loginProblem(login), 'reserved')
 })
 
-t.test('a name is one line, without what a terminal obeys', async (t) => {
+t.test('a name is one line without control characters', async (t) => {
   for (const text of ['Ann', 'Ann Ä', '安', '😀', 'a\u200fb', '']) t.equal(textProblem(text), undefined)
   for (const code of [0, 0x0a, 0x0d, 0x1b, 0x7f, 0x85, 0x9b, 0x2028, 0x2029]) {
     t.type(textProblem(`a${String.fromCodePoint(code)}b`), 'string', code.toString(16))
