@@ -143,7 +143,7 @@ t.test('backup and restore have the objects that the log names', async (t) => {
   t.equal((await lfsObjects.find({ repoId: data.id ?? 0 })).length, 2)
 })
 
-t.test('the owner's quota and the free space on the disk apply to objects', async (t) => {
+t.test("the owner's quota and the free space on the disk apply to objects", async (t) => {
   const server = await startTestServer(t, { MAX_OWNER_BYTES: '100KiB', LOG_LEVEL: 'silent' })
   const alice = await server.as('alice')
   await alice.user.createCurrentUserRepo({ name: 'app' })
