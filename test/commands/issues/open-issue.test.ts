@@ -307,21 +307,18 @@ t.test('with an Idempotency-Key, a request sent twice opens one issue', async (t
   t.same([...new Set(rush.map(({ status, body }) => `${status} ${body.number}`))], ['201 4'])
 })
 
-t.test(
-  'a retried request finds its issue, also when its labels or milestone are deleted since',
-  async (t) => {
-    const { tryOpen, milestone } = await repository('gone')
-    const key = { 'idempotency-key': 'gone' }
-    const one = await milestone('One')
-    const option = { title: 'Once', milestone: one }
-    const first = await tryOpen(option, 'alice', key)
-    await alice.repos.issueDeleteMilestone('alice', 'gone', `${one}`)
-    const again = await tryOpen(option, 'alice', key)
-    t.same([first.status, again.status, again.body.number], [201, 201, first.body.number])
-    t.equal((await tryOpen(option, 'alice', { 'idempotency-key': 'another' })).status, 404)
-    t.match(await tryOpen({ title: 'Next' }, 'alice', { 'idempotency-key': 'next' }), { body: { number: 2 } })
-  },
-)
+t.test('a retried request finds its issue, also when its labels are deleted since', async (t) => {
+  const { tryOpen, milestone } = await repository('gone')
+  const key = { 'idempotency-key': 'gone' }
+  const one = await milestone('One')
+  const option = { title: 'Once', milestone: one }
+  const first = await tryOpen(option, 'alice', key)
+  await alice.repos.issueDeleteMilestone('alice', 'gone', `${one}`)
+  const again = await tryOpen(option, 'alice', key)
+  t.same([first.status, again.status, again.body.number], [201, 201, first.body.number])
+  t.equal((await tryOpen(option, 'alice', { 'idempotency-key': 'another' })).status, 404)
+  t.match(await tryOpen({ title: 'Next' }, 'alice', { 'idempotency-key': 'next' }), { body: { number: 2 } })
+})
 
 t.test('issues.create.8: opening needs a signed-in requester who may read the repository', async (t) => {
   const { tryOpen } = await repository('open-to-all')

@@ -263,26 +263,23 @@ t.test('an upload adds nothing to a repository that was archived meanwhile', asy
   t.match((await repository.batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
 })
 
-t.test(
-  'a file without its event belongs to no repository, and the next upload makes it an object',
-  async (t) => {
-    const { id, get, put, batch } = await newRepository('killed')
-    const { events } = server.services
-    const { append } = events
-    events.append = async (stream, recorded, expected) => {
-      if (stream === lfsStream(id)) throw new StoreUnavailable('killed')
-      return append.call(events, stream, recorded, expected)
-    }
-    t.equal((await put('alice', 'kept')).status, 503)
-    events.append = append
-    const object = objectOf('kept')
-    t.equal((await get('alice', object.oid)).status, 404)
-    t.match((await batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
-    t.ok((await batch('alice', 'upload', [object])).body.objects[0]?.actions?.upload)
-    t.equal((await put('alice', 'kept')).status, 200)
-    t.equal(await (await get('alice', object.oid)).text(), 'kept')
-  },
-)
+t.test('a file without its event is unused, and the next upload makes it an object', async (t) => {
+  const { id, get, put, batch } = await newRepository('killed')
+  const { events } = server.services
+  const { append } = events
+  events.append = async (stream, recorded, expected) => {
+    if (stream === lfsStream(id)) throw new StoreUnavailable('killed')
+    return append.call(events, stream, recorded, expected)
+  }
+  t.equal((await put('alice', 'kept')).status, 503)
+  events.append = append
+  const object = objectOf('kept')
+  t.equal((await get('alice', object.oid)).status, 404)
+  t.match((await batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
+  t.ok((await batch('alice', 'upload', [object])).body.objects[0]?.actions?.upload)
+  t.equal((await put('alice', 'kept')).status, 200)
+  t.equal(await (await get('alice', object.oid)).text(), 'kept')
+})
 
 t.test('an object whose file was lost is 404, and can be sent again', async (t) => {
   const { dir, get, put, batch, json } = await newRepository('lost')

@@ -41,19 +41,16 @@ async function movesOf(server: TestServer, repoId: number, from: string | undefi
   return moves.filter((move) => move.ref === 'refs/heads/main' && move.from === from)
 }
 
-t.test(
-  'the move of a merge is recorded once, also when a push was interrupted at the same time',
-  async (t) => {
-    const { DATA_DIR, repoId, from, to } = await cutOff(t, ({ services }, id) =>
-      services.pushJournal.begin(`${id}`, 0),
-    )
-    const server = await startTestServer(t, { DATA_DIR })
-    const types = (await eventsIn(server, pullStream(repoId, 1))).map(({ type }) => type)
-    t.ok(types.includes('PullRequestMerged'))
-    t.match(await movesOf(server, repoId, from), [{ to }])
-    t.equal((await movesOf(server, repoId, from)).length, 1)
-  },
-)
+t.test('the move of a merge is recorded once, also when a push was interrupted, too', async (t) => {
+  const { DATA_DIR, repoId, from, to } = await cutOff(t, ({ services }, id) =>
+    services.pushJournal.begin(`${id}`, 0),
+  )
+  const server = await startTestServer(t, { DATA_DIR })
+  const types = (await eventsIn(server, pullStream(repoId, 1))).map(({ type }) => type)
+  t.ok(types.includes('PullRequestMerged'))
+  t.match(await movesOf(server, repoId, from), [{ to }])
+  t.equal((await movesOf(server, repoId, from)).length, 1)
+})
 
 t.test('a merge whose repository is unavailable during recovery is finished later', async (t) => {
   const { DATA_DIR, repoId, dir, from } = await cutOff(t, async () => {})
