@@ -14,7 +14,7 @@ export async function mergeLfsObjects(
   commits: { from: string; to: string },
 ): Promise<void> {
   const { lfsObjects } = services.views
-  // Most repositories have no objects. Then git is not asked.
+  // Skips git for the many repositories without objects.
   if ((await lfsObjects.findOne({ repoId: head.repoId })) === undefined) return
   const has = new Set(await recordedLfsObjects(services, repoId))
   await eachLfsPointer(gitDirOf(services, repoId), commits, async (pointers) => {

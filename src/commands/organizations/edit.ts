@@ -82,7 +82,7 @@ export const editOrganizationRoutes: Routes = (services) => async (app) => {
           )
           await hideRepositories(services, context, id)
           await edit()
-          // Also without a change: an earlier request may have been interrupted here.
+          // Even without a change: an earlier request may have been interrupted here.
           await recordOwnerVisibility(services, context, id)
         })
       await settled(services, context, reply)

@@ -9,7 +9,7 @@ import type { Decision } from '../execution/decider.ts'
 import type { PullState } from '../pull-requests/pull-request.decider.ts'
 import { MAX_REVIEWS, supersededBy } from './review.decider.ts'
 
-/** A user who is asked for a review. */
+/** A user whose review is requested. */
 export interface UserRequest {
   reviewer: AccountRef
   /** Id of the request. */
@@ -18,7 +18,7 @@ export interface UserRequest {
   official: boolean
 }
 
-/** A team of which any member is asked for a review. */
+/** A team whose review is requested, from any member. */
 export interface TeamRequest {
   team: TeamRef
   reviewId: number

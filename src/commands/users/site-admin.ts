@@ -12,7 +12,7 @@ import { load } from '../execution/load.ts'
 import { createUser } from './create.ts'
 import { type UserState, userDecider } from './user.decider.ts'
 
-/** Makes a start after a killed first start append the same events. */
+/** Idempotency key of the first start: a start after a killed one appends the same events. */
 const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest: 'first-start' }
 
 export interface AdminPassword {

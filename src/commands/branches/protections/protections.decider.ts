@@ -56,7 +56,7 @@ export function decideEditProtection(
   return setProtection(state.id, state.protections, { ...after, createdAt, updatedAt: at })
 }
 
-/** Gives these rules the priorities 1, 2, … in this order; others keep theirs, as in Gitea. */
+/** Sets the priorities 1, 2, … of these rules in this order; others keep theirs, as in Gitea. */
 export function decideOrderProtections(
   state: RepositoryState,
   ids: readonly number[],

@@ -1,4 +1,4 @@
-/** Deletes the head branch of a merged pull request, when the merge asked for that: `merge.8`. */
+/** Deletes the head branch of a merged pull request, if the merge requested that: `merge.8`. */
 
 import { accessTo, atLeast } from '../../../access/access.ts'
 import { archivedRefusal } from '../../../access/archived.ts'

@@ -131,7 +131,7 @@ async function retarget(
   try {
     await changeClaiming(services, context, pull, keyAfter, change)
   } catch (error) {
-    // It is from the default branch, shares no history with it, or another one has that head and base.
+    // The pull request is from the default branch, shares no history with it, or another one has that head and base.
     const isImpossible = error instanceof Refused && error.refusal.refused === 'unprocessable'
     if (!isImpossible && !isDuplicate(error)) throw error
     await closeWithout(services, context, pull, 'base', position)
