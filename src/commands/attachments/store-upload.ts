@@ -15,7 +15,7 @@ import { reserveSpace } from '../execution/reserve-space.ts'
 import { drainRequest, receiveRawUpload, receiveUpload, type Upload } from './upload.ts'
 
 /** File name when the client gives no usable one. */
-const NAMELESS = 'attachment'
+const DEFAULT_FILE_NAME = 'attachment'
 
 export const UploadQuery = Type.Object({
   name: Type.Optional(
@@ -42,7 +42,7 @@ async function requireAllowed(allowed: readonly string[], name: string, head: Ui
   throw new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))
 }
 
-interface Into {
+interface UploadOptions {
   repository: RepositoryDocument
   /** Allowed file types, in the syntax of `isAllowed`. */
   allowed: readonly string[]
@@ -60,7 +60,7 @@ interface Into {
 export async function storeUpload<T>(
   services: Services,
   request: FastifyRequest,
-  { repository, allowed, name: asked, takesRaw = false }: Into,
+  { repository, allowed, name: asked, takesRaw = false }: UploadOptions,
   record: (upload: Upload, name: string) => Promise<T>,
 ): Promise<T> {
   const { attachments, config, diskUsage, freeSpace } = services
@@ -81,7 +81,7 @@ export async function storeUpload<T>(
     const body = request.body instanceof Readable ? request.body : request.raw
     received = { ...(await receiveRawUpload(request, body, attachments, options)), fileName: asked }
   } else received = await receiveUpload(request, attachments, options)
-  const name = cleanFileName(asked || received.fileName) ?? NAMELESS
+  const name = cleanFileName(asked || received.fileName) ?? DEFAULT_FILE_NAME
   let taken: Reservation | undefined
   try {
     await requireAllowed(allowed, name, received.head)

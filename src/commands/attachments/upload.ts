@@ -8,7 +8,7 @@ import { type AttachmentFiles, FileTooLarge, type ReceivedFile } from '../../sto
 /** Name of the form part with the file. */
 const PART = 'attachment'
 /** Maximum size of a request without the file, in bytes. Other parts are read and ignored. */
-const MAX_BESIDES = 16 * 1024 * 1024
+const MAX_OTHER_BYTES = 16 * 1024 * 1024
 const LIMITS = { parts: 50, fields: 40, files: 10, fieldSize: 64 * 1024, headerPairs: 50 }
 /**
  * Time for which the rest of a refused request is read, in milliseconds: many clients read the answer only at the end.
@@ -34,7 +34,7 @@ export async function receiveUpload(
 ): Promise<Upload> {
   if (!request.isMultipart()) throw new Refused(refuse.invalid('the request must be multipart/form-data'))
   const { raw } = request
-  const most = maxSize + MAX_BESIDES
+  const most = maxSize + MAX_OTHER_BYTES
   if (Number(request.headers['content-length'] ?? 0) > most) throw new FileTooLarge(maxSize)
   let total = 0
   let tooMuch: FileTooLarge | undefined

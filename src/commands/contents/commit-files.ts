@@ -28,7 +28,7 @@ import type { CommitOptions, RequestedChange } from './body.ts'
 import { changeProblem, defaultMessage, type FileChange, filesAfter } from './contents.decider.ts'
 
 /** Number of blobs that are stored concurrently. */
-const AT_ONCE = 8
+const CONCURRENT_BLOBS = 8
 /** Estimated size of a commit without its files, in bytes: mostly trees. */
 const COMMIT_BYTES = 16 * 1024
 
@@ -142,8 +142,8 @@ async function accessToBranch(
 /** Stores contents as blobs; equal contents once. */
 async function storeContents(dir: string, changes: readonly RequestedChange[]): Promise<FileChange[]> {
   const stored: FileChange[] = []
-  for (let i = 0; i < changes.length; i += AT_ONCE) {
-    const part = changes.slice(i, i + AT_ONCE).map(async ({ content, ...change }) => ({
+  for (let i = 0; i < changes.length; i += CONCURRENT_BLOBS) {
+    const part = changes.slice(i, i + CONCURRENT_BLOBS).map(async ({ content, ...change }) => ({
       ...change,
       blob: content === undefined ? undefined : await storeBlob(dir, content),
     }))

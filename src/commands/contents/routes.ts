@@ -26,7 +26,7 @@ const MAX_SHOWN_BYTES = 4 * 1024 * 1024
 const decode = (request: FastifyRequest) => (text: string) => base64In(request, text)
 
 /** Bytes that are hashed in one tick of the event loop. */
-const PIECE = 256 * 1024
+const HASH_CHUNK_BYTES = 256 * 1024
 
 /** Returns what identifies a body with an Idempotency-Key: the body, with hashes of its files. */
 async function digestible(body: object, changes: readonly RequestedChange[]): Promise<unknown> {
@@ -37,7 +37,7 @@ async function digestible(body: object, changes: readonly RequestedChange[]): Pr
     for (const part of content ?? []) {
       hash.update(part)
       hashed += part.length
-      if (hashed < PIECE) continue
+      if (hashed < HASH_CHUNK_BYTES) continue
       hashed = 0
       await nextSlice()
     }

@@ -14,7 +14,7 @@ const REFS_PER_EVENT = 200
 /** Maximum size of the refs and commits of an event, in bytes. */
 const MAX_EVENT_BYTES = 256 * 1024
 /** Number of branches whose commits are read together: each message may have 1 MB. */
-const BRANCHES_AT_ONCE = 50
+const BRANCHES_PER_BATCH = 50
 /** Maximum size of a commit message in an event, in bytes. Lists show its beginning; git has all of it. */
 const MAX_MESSAGE_BYTES = 8 * 1024
 /** Maximum size of a name or an address in an event, in bytes. git itself has no limit. */
@@ -36,9 +36,9 @@ export async function* refsUpdated(
     ...(tags.size > 0 && { tags: [...tags.values()] }),
   })
   const slices = timeSlices('refs')
-  for (let i = 0; i < moved.length; i += BRANCHES_AT_ONCE) {
+  for (let i = 0; i < moved.length; i += BRANCHES_PER_BATCH) {
     if (slices.isOver()) await slices.next()
-    const next = moved.slice(i, i + BRANCHES_AT_ONCE)
+    const next = moved.slice(i, i + BRANCHES_PER_BATCH)
     const summaries = await summariesOf(dir, next)
     const times = await tagTimes(dir, next)
     for (const { ref, from, to } of next) {

@@ -37,7 +37,7 @@ interface Marking {
 const MARKED = { 205: Type.Array(NotificationWire) }
 
 /** Maximum number of marks in an append, far below the limit of an append. */
-const MARKS_OF_AN_APPEND = 500
+const MARKS_PER_APPEND = 500
 
 const toStatus = (query: { 'to-status'?: string }) => statusNamed('to-status', query['to-status'] || 'read')
 
@@ -52,8 +52,8 @@ export const notificationRoutes: Routes = (services) => {
   ) {
     const context = requestContext(request)
     const { id, login } = user
-    for (let i = 0; i < threads.length; i += MARKS_OF_AN_APPEND) {
-      const marks = threads.slice(i, i + MARKS_OF_AN_APPEND).map(({ activity: { repoId, index }, at }) => {
+    for (let i = 0; i < threads.length; i += MARKS_PER_APPEND) {
+      const marks = threads.slice(i, i + MARKS_PER_APPEND).map(({ activity: { repoId, index }, at }) => {
         const data = { repoId, index, user: { id, login }, status, upTo: at }
         return { type: 'NotificationMarked', data } as const
       })

@@ -201,7 +201,7 @@ export function decideShowMembership(
 }
 
 /** Maximum number of members in one event of a deletion: each has a document. */
-const RELEASED_AT_ONCE = 1000
+const MEMBERS_PER_EVENT = 1000
 
 /**
  * Deletes an organization that owns nothing, with its teams, as in Gitea. Requires an admin of the organization.
@@ -211,7 +211,7 @@ export function decideDeleteOrganization(
   state: OrganizationState,
   actor: MemberActor,
   repositories: number,
-  atOnce = RELEASED_AT_ONCE,
+  atOnce = MEMBERS_PER_EVENT,
 ): Decision<OrganizationEvent> {
   if (state.status !== 'active') return refuse.notFound('organization not found')
   const { organization, members, teams } = state

@@ -55,7 +55,7 @@ interface PullEdit {
   allowMaintainerEdit: boolean | undefined
 }
 
-const NOTHING = {
+const NO_CHANGES = {
   discussion: {},
   closed: undefined,
   base: undefined,
@@ -66,7 +66,7 @@ const NOTHING = {
  * Checks `pulls.edit.7`: the poster may set the flag with write access to the head repository, whose admins may clear
  * it.
  */
-async function requireMaintainerEditRight(
+async function requireMaintainerEditPermission(
   services: Services,
   pull: PullDocument,
   requester: AccountDocument,
@@ -187,7 +187,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       if (unseen !== undefined) {
         const { id, login } = signedIn(request)
         const context = commandContext(request)
-        await editPull(services, context, unseen, { ...NOTHING, by: { id, login }, allowMaintainerEdit })
+        await editPull(services, context, unseen, { ...NO_CHANGES, by: { id, login }, allowMaintainerEdit })
         await settled(services, context, reply)
         return reply.code(204).send(null)
       }
@@ -200,7 +200,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       }
       const { body } = request
       if (allowMaintainerEdit !== undefined) {
-        await requireMaintainerEditRight(services, pull, requester, allowMaintainerEdit)
+        await requireMaintainerEditPermission(services, pull, requester, allowMaintainerEdit)
       }
       const context = commandContext(request)
       const closed = typeof body.state === 'string' ? body.state === 'closed' : undefined

@@ -25,9 +25,9 @@ async function invitations(
 }
 
 /** Number of pull requests whose posters are read together. */
-const AT_ONCE = 100
+const BATCH = 100
 /** Number of branches in one query. A push may have thousands. */
-const BRANCHES_AT_ONCE = 200
+const BRANCHES_PER_QUERY = 200
 
 /** Returns the pull requests whose posters may write to the head repository now. */
 async function ofPostersWhoMayWrite<P extends Pick<PullDocument, 'poster'>>(
@@ -62,11 +62,11 @@ export async function mayPushAnyBranch(
   if (inviting === undefined) return false
   // The key range of all branches of the fork: ';' follows ':'.
   const headKey = { $gte: branchKey(fork.id, ''), $lt: `${fork.id};` }
-  for (let skip = 0; ; skip += AT_ONCE) {
+  for (let skip = 0; ; skip += BATCH) {
     const sort = [['index', 1]] as const
-    const found = await services.views.pulls.find({ ...inviting, headKey }, { sort, skip, limit: AT_ONCE })
+    const found = await services.views.pulls.find({ ...inviting, headKey }, { sort, skip, limit: BATCH })
     if ((await ofPostersWhoMayWrite(services, fork, found)).length > 0) return true
-    if (found.length < AT_ONCE) return false
+    if (found.length < BATCH) return false
   }
 }
 
@@ -81,10 +81,10 @@ export async function pushableRefs(
   const branches = branchNames(refs)
   if (inviting === undefined || branches.length === 0) return new Set()
   const pushable = new Set<string>()
-  for (let i = 0; i < branches.length; i += BRANCHES_AT_ONCE) {
+  for (let i = 0; i < branches.length; i += BRANCHES_PER_QUERY) {
     if (i > 0) await nextSlice('refs')
     const headKey = {
-      $in: branches.slice(i, i + BRANCHES_AT_ONCE).map((branch) => branchKey(fork.id, branch)),
+      $in: branches.slice(i, i + BRANCHES_PER_QUERY).map((branch) => branchKey(fork.id, branch)),
     }
     const found = await services.views.pulls.find({ ...inviting, headKey })
     for (const { head } of await ofPostersWhoMayWrite(services, fork, found))

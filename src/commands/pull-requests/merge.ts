@@ -42,7 +42,11 @@ const MergePullRequestOption = (services: Services) =>
   )
 
 /** Returns the merge with present permissions, which may have ended while it waited for the lock. */
-async function withRightsNow({ views }: Services, request: FastifyRequest, merge: Merge): Promise<Merge> {
+async function withPresentPermissions(
+  { views }: Services,
+  request: FastifyRequest,
+  merge: Merge,
+): Promise<Merge> {
   const merger = await requesterNow(request)
   const repository = await views.repositories.get(`${merge.repository.id}`)
   if (repository === undefined || !atLeast(accessTo(repository, merger), 'read')) {
@@ -97,7 +101,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         deletionIsDefault: body.delete_branch_after_merge === undefined,
       }
       const merging = services.turns(mergeLockKey(repository.id), async () => {
-        const inTime = await withRightsNow(services, request, merge)
+        const inTime = await withPresentPermissions(services, request, merge)
         if (!inTime.request.scheduling) {
           await mergePull(services, context, inTime)
           return 200

@@ -13,7 +13,7 @@ import type { CommandContext } from '../execution/command-context.ts'
 /**
  * Maximum numbers of documents that one event removes, in all and from one read model: more would block the event loop.
  */
-const AT_ONCE = 500
+const MAX_PER_EVENT = 500
 const SMALL = 100
 /** Maximum for documents with long texts. */
 const LONG = 50
@@ -126,7 +126,7 @@ async function nextOrphans(
   let documents = 0
   let bytes = 0
   for (const model of models) {
-    if (documents >= AT_ONCE) break
+    if (documents >= MAX_PER_EVENT) break
     const found = await finders[model]?.(services, repoId)
     if (found === undefined || found.length === 0) {
       models.delete(model)

@@ -40,7 +40,7 @@ export function requireTagName(name: string): void {
 }
 
 /** Checks tag protections (`mayControlTag`). @throws Refused (unprocessable) */
-async function requireTagRight(
+async function requireTagPermission(
   { views }: Pick<Services, 'views'>,
   { repository, requester }: Pick<Tagging, 'repository' | 'requester'>,
   name: string,
@@ -51,12 +51,12 @@ async function requireTagRight(
 }
 
 /** Checks tag protections and write access again under the ref lock. */
-async function requireTagRightNow(
+async function requirePresentTagPermission(
   services: Services,
   { repository, request }: Pick<Tagging, 'repository' | 'request'>,
   name: string,
 ): Promise<void> {
-  await requireTagRight(services, await reauthorizeWriter(services, request, repository.id), name)
+  await requireTagPermission(services, await reauthorizeWriter(services, request, repository.id), name)
 }
 
 /**
@@ -71,7 +71,7 @@ export async function createTag(
 ): Promise<string> {
   requireTagName(name)
   const { repository, requester, asking } = tagging
-  await requireTagRight(services, tagging, name)
+  await requireTagPermission(services, tagging, name)
   const { id: repoId, ownerId, ownerLogin } = repository
   const dir = gitDirOf(services, repoId)
   const owner = { id: ownerId, login: ownerLogin }
@@ -85,7 +85,7 @@ export async function createTag(
       known ?? (message.trim() === '' ? commit : await storeTag(dir, { name, commit, message, tagger }))
     const change = { ref: refOf(name), from: null, to }
     const outcome = await changeRef(services, context, repoId, 'tag-creation', change, async () => {
-      await requireTagRightNow(services, { repository, request: asking.request }, name)
+      await requirePresentTagPermission(services, { repository, request: asking.request }, name)
       await requireServed(services, asking, repository, commit)
     })
     if (outcome === 'stale')
@@ -117,10 +117,10 @@ export async function deleteTag(
   const problem = refNameProblem(ref)
   const from = problem === undefined ? await resolveRef(gitDirOf(services, repository.id), ref) : null
   if (from === null) throw new Refused(refuse.notFound('tag not found'))
-  await requireTagRight(services, tagging, name)
+  await requireTagPermission(services, tagging, name)
   const change = { ref, from, to: null }
   const outcome = await changeRef(services, context, repository.id, 'tag-deletion', change, () =>
-    requireTagRightNow(services, tagging, name),
+    requirePresentTagPermission(services, tagging, name),
   )
   if (outcome !== 'moved') throw new Refused(refuse.conflict('a push has moved the tag in the meantime'))
 }

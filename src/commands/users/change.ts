@@ -45,10 +45,10 @@ export async function changeUser(
 ): Promise<void> {
   const { siteAdmin, active, prohibitLogin } = change.changes ?? {}
   const mayEndAdmin = siteAdmin === false || active === false || prohibitLogin === true
-  const inOwnTurn = (hasOtherAdmin: boolean) =>
+  const withUserLock = (hasOtherAdmin: boolean) =>
     withUserLock(services, id, () => changeNow(services, context, id, change, hasOtherAdmin))
-  if (!mayEndAdmin) return inOwnTurn(true)
-  await withSiteAdminLock(services, async () => inOwnTurn(await otherAdmin()))
+  if (!mayEndAdmin) return withUserLock(true)
+  await withSiteAdminLock(services, async () => withUserLock(await otherAdmin()))
 }
 
 async function changeNow(

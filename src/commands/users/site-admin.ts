@@ -22,7 +22,7 @@ export interface AdminPassword {
   maybeLost: boolean
 }
 
-const NOTHING_TO_SAY: AdminPassword = { maybeLost: false }
+const NO_PASSWORD_TO_SHOW: AdminPassword = { maybeLost: false }
 
 /**
  * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password, which the caller can show:
@@ -42,7 +42,7 @@ export async function ensureSiteAdmin(
   const chosen = randomBytes(15).toString('base64url')
   const password = config.adminPassword ?? chosen
   const passwordIsPrinted = config.adminPassword === undefined
-  const shown: AdminPassword = passwordIsPrinted ? { chosen, maybeLost: false } : NOTHING_TO_SAY
+  const shown: AdminPassword = passwordIsPrinted ? { chosen, maybeLost: false } : NO_PASSWORD_TO_SHOW
   /** The hash of this call's password, once created: an earlier try may have stored it. */
   let own: string | undefined
   const ownHash = async () => {
@@ -51,7 +51,7 @@ export async function ensureSiteAdmin(
   }
   const ensure = async () => {
     const admin = await userNow(services, FIRST_ADMIN)
-    if (admin?.status === 'deleted') return NOTHING_TO_SAY
+    if (admin?.status === 'deleted') return NO_PASSWORD_TO_SHOW
     if (admin?.status !== 'existing') {
       const context = { ...newContext(null, 'first-start'), retry: FIRST_START }
       const names = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '' }
@@ -62,14 +62,14 @@ export async function ensureSiteAdmin(
     const passwordId = passwordIds.at(-1) ?? null
     const stored = await storedPassword(secrets, user.id, passwordId)
     if (stored !== undefined) return stored.hash === own ? shown : { maybeLost: stored.unused === true }
-    if (own === undefined) log.error(SECRETS_GONE)
+    if (own === undefined) log.error(SECRETS_MISSING)
     await keepPassword(secrets, user.id, await ownHash(), passwordId, passwordIsPrinted)
     return shown
   }
   return inStart(() => services.turns('site admin', ensure))
 }
 
-const SECRETS_GONE =
+const SECRETS_MISSING =
   'the log has accounts, but their passwords and tokens are gone: DATA_DIR or the database of the secrets is new. ' +
   'Earlier passwords and tokens do not work. To get all of them back, stop the server and put secrets.db (or the ' +
   'database mergelog_secrets) of a backup in place. The user admin has a password again: ADMIN_PASSWORD, or the one ' +

@@ -29,7 +29,7 @@ import { targetOf } from './target-branch.ts'
 type Side = 'head' | 'base'
 
 /** Number of branches in one query. A push may delete thousands. */
-const BRANCHES_AT_ONCE = 200
+const BRANCHES_PER_QUERY = 200
 
 /**
  * Closes the open pull requests from deleted branches. `position`: of the deletion, or later. Idempotent at any time:
@@ -62,7 +62,7 @@ function deletedIn(repoId: number, moved: readonly RefUpdate[]): string[][] {
     branchKey(repoId, branch),
   )
   const parts: string[][] = []
-  for (let i = 0; i < keys.length; i += BRANCHES_AT_ONCE) parts.push(keys.slice(i, i + BRANCHES_AT_ONCE))
+  for (let i = 0; i < keys.length; i += BRANCHES_PER_QUERY) parts.push(keys.slice(i, i + BRANCHES_PER_QUERY))
   return parts
 }
 

@@ -12,7 +12,7 @@ import { renamedIn } from './renamed-branches.ts'
 
 /** Maximum number of events of the head repository that are read; beyond it the users count as unknown. */
 const MAX_EVENTS = 1000
-const AT_ONCE = 50
+const BATCH = 50
 
 /**
  * Returns whether all users who moved the head to `to` may merge into the base branch now. A push that only git knows
@@ -48,8 +48,8 @@ async function moversOf(
   const movers = new Set<number>()
   let reached = false
   let from: number | undefined
-  for (let read = 0; read < MAX_EVENTS; read += AT_ONCE) {
-    const page = { direction: 'backwards', maxCount: AT_ONCE, ...(from !== undefined && { from }) } as const
+  for (let read = 0; read < MAX_EVENTS; read += BATCH) {
+    const page = { direction: 'backwards', maxCount: BATCH, ...(from !== undefined && { from }) } as const
     let last: number | undefined
     for await (const recorded of events.readStream(stream, page)) {
       last = recorded.revision

@@ -27,7 +27,7 @@ import { closeFromDeleted } from './deleted-branches.ts'
 import { movedByUsersWhoMayMerge } from './head-movers.ts'
 
 /** Number of branches in one query. A push may have thousands. */
-const BRANCHES_AT_ONCE = 200
+const BRANCHES_PER_QUERY = 200
 
 /**
  * Records moves of refs, moves the heads of pull requests from these branches, and chooses the default branch of a
@@ -82,9 +82,9 @@ export async function moveHeads(
 ): Promise<void> {
   const branches = branchNames(refs)
   const moved: IssueRef[] = []
-  for (let i = 0; i < branches.length; i += BRANCHES_AT_ONCE) {
+  for (let i = 0; i < branches.length; i += BRANCHES_PER_QUERY) {
     if (i > 0) await nextSlice('refs')
-    const keys = branches.slice(i, i + BRANCHES_AT_ONCE).map((branch) => branchKey(repoId, branch))
+    const keys = branches.slice(i, i + BRANCHES_PER_QUERY).map((branch) => branchKey(repoId, branch))
     const found = await services.views.pulls.find({ headKey: { $in: keys }, status: 'open' })
     for (const pull of found) moved.push({ repoId: pull.repoId, index: pull.index })
   }

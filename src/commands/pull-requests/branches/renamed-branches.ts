@@ -21,7 +21,7 @@ import { branchNames, recordedTip } from './branch-tips.ts'
 /** Maximum number of unmerged pull requests of a branch to rename: their claims are taken under one ref lock. */
 const MAX_RENAMED_PULLS = 10_000
 /** Number of concurrent changes, whose appends are batched. */
-const AT_ONCE = 16
+const CONCURRENT_CHANGES = 16
 /** Maximum number of successive renames that a late pull request follows. */
 const MAX_FOLLOWED = 10
 
@@ -63,7 +63,11 @@ export async function claimRenamed(
   }
   const taken: { key: string; stream: string }[] = []
   const giveBack = () =>
-    forEachSettled(taken, ({ key, stream }) => releaseClaim(services, context, key, stream), AT_ONCE)
+    forEachSettled(
+      taken,
+      ({ key, stream }) => releaseClaim(services, context, key, stream),
+      CONCURRENT_CHANGES,
+    )
   async function claim(pull: IssueRef): Promise<void> {
     const state = await pulls.load(services, pull)
     const side = sideOf(state, { repoId, branch: from })
@@ -80,7 +84,7 @@ export async function claimRenamed(
     taken.push(claimed)
   }
   try {
-    await forEachSettled(named, claim, AT_ONCE)
+    await forEachSettled(named, claim, CONCURRENT_CHANGES)
   } catch (error) {
     await giveBack()
     throw error
@@ -109,7 +113,7 @@ export async function renameInPulls(
       if (isMadeAgain && (await hasNamedSince(services, pull, { repoId, branch: from }, position))) return
       await renameInPull(services, context, pull, renamed)
     },
-    AT_ONCE,
+    CONCURRENT_CHANGES,
   )
 }
 

@@ -40,7 +40,7 @@ interface Update {
 }
 
 /** Checks `pulls.update.2`: an update needs permission to push to the head branch. A rebase is like a forced push. */
-async function requireUpdateRight(services: Services, pull: ActivePull, update: Update): Promise<void> {
+async function requireUpdatePermission(services: Services, pull: ActivePull, update: Update): Promise<void> {
   const { views } = services
   const { style, updater } = update
   // Permissions may have ended while the request waited for the lock.
@@ -108,7 +108,7 @@ async function updatePull(
     // `pulls.update.1`.
     if (state.status !== 'open')
       throw new Refused(refuse.unprocessable(`the pull request is ${state.status}`))
-    await requireUpdateRight(services, state, update)
+    await requireUpdatePermission(services, state, update)
     const { headTip, baseTip } = await gitTips(services, state)
     if (headTip === null || baseTip === null) throw new Refused(refuse.notFound('branch not found'))
     if (headTip !== state.head.sha) throw new Refused(headHasMoved)
@@ -122,7 +122,7 @@ async function updatePull(
     await withRefLock(services, head.repoId, async (since) => {
       // A long rebase: permissions may have ended, or the branch been protected, since.
       await services.projector.current()
-      await requireUpdateRight(services, state, { ...wanted, updater: await updaterNow() })
+      await requireUpdatePermission(services, state, { ...wanted, updater: await updaterNow() })
       const moved = [{ ref, from: headTip, to: tip }]
       const outcome = await moveJournaled(services, context, head.repoId, 'update', moved, () =>
         recordAndMoveHeads(services, context, head.repoId, 'update', moved, since),

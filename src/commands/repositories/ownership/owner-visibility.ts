@@ -14,7 +14,7 @@ import { decideEndHiding, shownTo, widerThan } from '../../organizations/visibil
 import { decideEdit, decideOwnerVisibility, hiddenness } from '../repository.decider.ts'
 
 /** Number of repositories that are changed concurrently. */
-const AT_ONCE = 32
+const CONCURRENT_CHANGES = 32
 
 /** Records the present visibility of an organization in its repositories, where it differs. */
 export async function recordOwnerVisibility(
@@ -81,7 +81,7 @@ async function recordIn(
         decideOwnerVisibility(state, visibility),
       )
     },
-    AT_ONCE,
+    CONCURRENT_CHANGES,
   )
 }
 
