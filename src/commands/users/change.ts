@@ -45,10 +45,10 @@ export async function changeUser(
 ): Promise<void> {
   const { siteAdmin, active, prohibitLogin } = change.changes ?? {}
   const mayEndAdmin = siteAdmin === false || active === false || prohibitLogin === true
-  const withUserLock = (hasOtherAdmin: boolean) =>
+  const changeUnderLock = (hasOtherAdmin: boolean) =>
     withUserLock(services, id, () => changeNow(services, context, id, change, hasOtherAdmin))
-  if (!mayEndAdmin) return withUserLock(true)
-  await withSiteAdminLock(services, async () => withUserLock(await otherAdmin()))
+  if (!mayEndAdmin) return changeUnderLock(true)
+  await withSiteAdminLock(services, async () => changeUnderLock(await otherAdmin()))
 }
 
 async function changeNow(
