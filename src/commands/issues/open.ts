@@ -13,7 +13,7 @@ import { issueFold } from '../../projections/models/issues/issues.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { issues } from '../execution/aggregates.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { documentNow } from '../execution/document-now.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { appendNumbered, takeNumberOfEach } from '../execution/sequences.ts'
 import { decideStatus } from './discussion.decider.ts'
@@ -113,7 +113,7 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
         view: services.views.issues,
         fold: issueFold,
       }
-      const made = await documentNow(services, 'issue', source)
+      const made = await loadDocument(services, 'issue', source)
       return reply.code(201).send(await issueWireNow(services, made, request.requester))
     },
   )

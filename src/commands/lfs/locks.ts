@@ -23,7 +23,7 @@ import type { LfsLockDocument } from '../../projections/models/lfs/lfs-locks.fol
 import type { Filter } from '../../projections/store/read-store.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import { lfsLocks } from '../execution/aggregates.ts'
-import { madeAt } from '../execution/command-context.ts'
+import { firstAttemptAt } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { gitRepository } from '../git/git-repository.ts'
@@ -132,7 +132,9 @@ export const lfsLockRoutes: Routes = (services) => {
           await settled(services, context, reply)
           // A retried request may find another user's lock.
           if (held?.id !== id) throw new Refused(refuse.conflict('the lock has been released since'))
-          return reply.code(201).send({ lock: await wireOf({ ...held, repoId, lockedAt: madeAt(context) }) })
+          return reply
+            .code(201)
+            .send({ lock: await wireOf({ ...held, repoId, lockedAt: firstAttemptAt(context) }) })
         } catch (error) {
           if (!(error instanceof Refused) || error.refusal.code !== 'already_locked') throw error
           const { held } = await lfsLocks.load(services, { repoId, path })

@@ -15,7 +15,7 @@ import { idsStream, milestoneStream } from '../../events/streams.ts'
 import { milestoneFold } from '../../projections/models/milestones/milestones.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { milestones } from '../execution/aggregates.ts'
-import { documentNow } from '../execution/document-now.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { TextOf } from '../execution/text-schema.ts'
@@ -61,7 +61,7 @@ function changesOf(body: Static<ReturnType<typeof EditMilestoneOption>>): Partia
 
 async function wireNow(services: Services, id: number): Promise<Static<typeof MilestoneWire>> {
   const source = { id, stream: milestoneStream(id), view: services.views.milestones, fold: milestoneFold }
-  return milestoneWire(await documentNow(services, 'milestone', source))
+  return milestoneWire(await loadDocument(services, 'milestone', source))
 }
 
 export const milestoneRoutes: Routes = (services) => async (app) => {

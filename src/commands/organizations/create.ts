@@ -9,8 +9,8 @@ import { coded, Refused, refuse } from '../../errors/refusal.ts'
 import { idsStream, organizationStream } from '../../events/streams.ts'
 import { type AccountDocument, accountFold } from '../../projections/models/users/accounts.fold.ts'
 import { organizations } from '../execution/aggregates.ts'
-import { documentNow } from '../execution/document-now.ts'
 import { load } from '../execution/load.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { claimName } from '../users/accounts/claims.ts'
@@ -69,7 +69,7 @@ export const createOrganizationRoutes: Routes = (services) => {
     )
     await settled(services, context, reply)
     const source = { id, stream, view: views.accounts, fold: accountFold }
-    return reply.code(201).send(organizationWire(await documentNow(services, 'organization', source)))
+    return reply.code(201).send(organizationWire(await loadDocument(services, 'organization', source)))
   }
 
   return async (app) => {

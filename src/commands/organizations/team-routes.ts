@@ -18,7 +18,7 @@ import { idsStream, organizationStream } from '../../events/streams.ts'
 import { teamFold } from '../../projections/models/organizations/teams.fold.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import { organizations } from '../execution/aggregates.ts'
-import { documentNow } from '../execution/document-now.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, requestContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { decideCreateTeam, decideDeleteTeam, decideEditTeam, NOT_ADMIN } from './team.decider.ts'
@@ -116,7 +116,7 @@ export const teamRoutes: Routes = (services) => async (app) => {
       )
       await settled(services, context, reply)
       const source = { id, stream: organizationStream(organization.id), view, fold: teamFold }
-      const team = await documentNow(services, 'team', source)
+      const team = await loadDocument(services, 'team', source)
       return reply.code(201).send(teamWire({ kind: 'made', team }, organization))
     },
   )

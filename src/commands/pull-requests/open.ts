@@ -22,7 +22,7 @@ import { notFoundIn } from '../../projections/views/view.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { pulls } from '../execution/aggregates.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { documentNow } from '../execution/document-now.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumberOfEach, takeNumbers } from '../execution/sequences.ts'
 import { openedByEarlierAttempt } from '../issues/earlier-attempt.ts'
@@ -238,7 +238,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
         (await openedByEarlierAttempt(services, context, pulls, repository.id)) ??
         (await openPull(services, context, await opening()))
       await settled(services, context, reply)
-      const pull = await documentNow(services, 'pull request', {
+      const pull = await loadDocument(services, 'pull request', {
         id: pullId(repository.id, index),
         stream: pullStream(repository.id, index),
         view: services.views.pulls,

@@ -23,8 +23,8 @@ import type { Services } from '../../services/services.ts'
 import { releases } from '../execution/aggregates.ts'
 import { releaseClaim, takeClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { documentNow } from '../execution/document-now.ts'
 import { load } from '../execution/load.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { TextOf } from '../execution/text-schema.ts'
@@ -140,7 +140,7 @@ async function withTag<T>(
 
 const releaseNow = (services: Services, id: number): Promise<ReleaseDocument> => {
   const source = { id, stream: releaseStream(id), view: services.views.releases, fold: releaseFold }
-  return documentNow(services, 'release', source)
+  return loadDocument(services, 'release', source)
 }
 
 export const releaseRoutes: Routes = (services) => {

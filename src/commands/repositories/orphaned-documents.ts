@@ -88,7 +88,7 @@ export const orphansOfIssue = (index: number): Record<string, Finder> => ({
  * Removes all orphans in batches. Each batch waits until the read models have the previous one, so that other events
  * wait for one batch at most. Call it again after a crash.
  */
-export async function removeOrphans(
+export async function removeOrphanedDocuments(
   services: Services,
   context: CommandContext,
   repoId: number,

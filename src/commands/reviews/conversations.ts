@@ -21,7 +21,7 @@ import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { reviewCommentFold } from '../../projections/models/reviews/review-comments.fold.ts'
 import { gitDirOf } from '../../services/services.ts'
 import { pulls } from '../execution/aggregates.ts'
-import { documentNow } from '../execution/document-now.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { TextOf } from '../execution/text-schema.ts'
@@ -96,7 +96,7 @@ export const conversationRoutes: Routes = (services) => {
           view,
           fold: reviewCommentFold,
         }
-        const made = await documentNow(services, 'review comment', source)
+        const made = await loadDocument(services, 'review comment', source)
         const places = await placesOf(
           gitDirOf(services, pull.repoId),
           pull,

@@ -13,7 +13,7 @@ import type { PullDocument } from '../../projections/models/pull-requests/pulls.
 import { reviewFold } from '../../projections/models/reviews/reviews.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import { pulls } from '../execution/aggregates.ts'
-import { documentNow } from '../execution/document-now.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, requestContext, settled } from '../execution/request-context.ts'
 import { takeNumbers } from '../execution/sequences.ts'
 import { decideRemoveRequests, decideRequestReviews } from './review-request.decider.ts'
@@ -56,7 +56,7 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       const made = state.status === 'none' ? [] : state.reviews.filter(({ id }) => taken.has(id))
       const documents = await Promise.all(
         made.map(({ id }) =>
-          documentNow(services, 'review', {
+          loadDocument(services, 'review', {
             id,
             stream: pullStream(pull.repoId, pull.index),
             view: services.views.reviews,

@@ -19,7 +19,7 @@ import { reviewFold } from '../../projections/models/reviews/reviews.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { pulls } from '../execution/aggregates.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { documentNow } from '../execution/document-now.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, requestContext, settled } from '../execution/request-context.ts'
 import { TextOf } from '../execution/text-schema.ts'
 import type { ActivePull, PullState } from '../pull-requests/pull-request.decider.ts'
@@ -154,7 +154,7 @@ export const reviewRoutes: Routes = (services) => {
   }
 
   async function wireNow(repository: RepositoryDocument, pull: PullDocument, id: number) {
-    const document = await documentNow(services, 'review', {
+    const document = await loadDocument(services, 'review', {
       id,
       stream: pullStream(pull.repoId, pull.index),
       view: services.views.reviews,

@@ -12,8 +12,8 @@ import type { Services, WriteServices } from '../../services/services.ts'
 import { users } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { documentNow } from '../execution/document-now.ts'
 import { load } from '../execution/load.ts'
+import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { claimName } from './accounts/claims.ts'
@@ -128,7 +128,7 @@ export const createUserRoutes: Routes = (services) => async (app) => {
       const id = await createUser(services, context, details, password)
       await settled(services, context, reply)
       const source = { id, stream: userStream(id), view: services.views.accounts, fold: accountFold }
-      const user = await documentNow(services, 'user', source)
+      const user = await loadDocument(services, 'user', source)
       return reply.code(201).send(userWire(user, services.publicUrl(), requester))
     },
   )

@@ -10,7 +10,7 @@ import { type CommandContext, partOf } from '../../commands/execution/command-co
 import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { changeDiscussion } from '../../commands/issues/change-discussion.ts'
 import { decideRemoveDependency } from '../../commands/issues/discussion.decider.ts'
-import { orphansOfIssue, removeOrphans } from '../../commands/repositories/orphaned-documents.ts'
+import { orphansOfIssue, removeOrphanedDocuments } from '../../commands/repositories/orphaned-documents.ts'
 import { decideUnpin } from '../../commands/repositories/pins.decider.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
@@ -80,7 +80,7 @@ export function deletedIssues(services: Services): ProcessManager {
         await forEachSettled(dependents, (dependent) =>
           free(partOf(own, issueId(dependent.repoId, dependent.index)), dependent, deleted),
         )
-        await removeOrphans(services, own, repoId, orphansOfIssue(index))
+        await removeOrphanedDocuments(services, own, repoId, orphansOfIssue(index))
       },
       async CommentAdded(context, { data: { repoId, index, commentId } }) {
         const comment = await views.comments.get(`${commentId}`)

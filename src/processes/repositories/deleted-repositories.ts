@@ -4,7 +4,7 @@
  */
 import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { removeDeployKey } from '../../commands/keys/change.ts'
-import { removeOrphans } from '../../commands/repositories/orphaned-documents.ts'
+import { removeOrphanedDocuments } from '../../commands/repositories/orphaned-documents.ts'
 import { StoreUnavailable } from '../../events/store/event-store.ts'
 import { filesOfRepository } from '../../projections/models/attachments/attached-files.fold.ts'
 import type { Services } from '../../services/services.ts'
@@ -28,7 +28,7 @@ export function deletedRepositories(services: Services): ProcessManager {
       // Ending a subscription writes a document that must be removed too.
       if (!(await projector.waitFor(own.written, config.projectionWaitMs)))
         throw new StoreUnavailable('the read models lag: documents of a deleted repository are removed later')
-      await removeOrphans(services, own, repoId)
+      await removeOrphanedDocuments(services, own, repoId)
     },
   })
 }

@@ -23,9 +23,9 @@ import { gitDirOf, type Services } from '../../../services/services.ts'
 import { repositories } from '../../execution/aggregates.ts'
 import { takeClaim } from '../../execution/claims.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
-import { documentNow } from '../../execution/document-now.ts'
 import { earlierResult } from '../../execution/idempotency.ts'
 import { load } from '../../execution/load.ts'
+import { loadDocument } from '../../execution/load-document.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
 import { reserveSpace } from '../../execution/reserve-space.ts'
 import { takeNumber } from '../../execution/sequences.ts'
@@ -142,7 +142,7 @@ async function initialize(
 /** Returns a new repository for the answer. @throws Refused (not found) when it was deleted */
 export function repositoryNow(services: Services, id: number): Promise<RepositoryDocument> {
   const source = { id, stream: repositoryStream(id), view: services.views.repositories, fold: repositoryFold }
-  return documentNow(services, 'repository', source)
+  return loadDocument(services, 'repository', source)
 }
 
 export const createRepositoryRoutes: Routes = (services) => {

@@ -10,7 +10,7 @@ import type { Services } from '../../services/services.ts'
  * Returns a document. When the projections lag or have stopped, it is folded from the stream of its own events, so that the
  * command can still show its result. `what`: the name in the refusal. @throws Refused (not found)
  */
-export async function documentNow<D extends object>(
+export async function loadDocument<D extends object>(
   { events }: Services,
   what: string,
   { id, stream, view, fold }: { id: number | string; stream: string; view: View<D>; fold: Fold<D> },
