@@ -27,7 +27,7 @@ export interface CommandContext {
 }
 
 /** Returns the time at which the last command was carried out, perhaps by an earlier attempt. */
-export const firstAttemptAt = ({ at, earlierAt }: CommandContext): string => earlierAt ?? at
+export const executedAt = ({ at, earlierAt }: CommandContext): string => earlierAt ?? at
 
 /** Creates a context that starts now. `causationId`: the request or event that causes the commands. */
 export function newContext(

@@ -9,7 +9,7 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { notFoundIn } from '../../projections/views/view.ts'
 import type { Services } from '../../services/services.ts'
 import { gpgKeys } from '../execution/aggregates.ts'
-import { type CommandContext, firstAttemptAt } from '../execution/command-context.ts'
+import { type CommandContext, executedAt } from '../execution/command-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import {
   decideAddGpgKey,
@@ -62,7 +62,7 @@ export async function addGpgKey(
   const isOwn = state.status === 'there' && state.keyId === keyId
   const { keyId: id, user: _, ...rest } = isOwn ? state : data
   const longIds = [rest.primary, ...rest.subkeys].map(({ longId }) => longId)
-  return { ...rest, id, userId: user.id, longIds, addedAt: firstAttemptAt(context) }
+  return { ...rest, id, userId: user.id, longIds, addedAt: executedAt(context) }
 }
 
 /** Normalizes a long id: gpg writes leading zeros, Gitea omits them. */

@@ -6,7 +6,7 @@ import { idsStream } from '../../events/streams.ts'
 import type { DeployKeyDocument, SshKeyDocument } from '../../projections/models/keys/keys.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { deployKeys, sshKeys } from '../execution/aggregates.ts'
-import { type CommandContext, firstAttemptAt } from '../execution/command-context.ts'
+import { type CommandContext, executedAt } from '../execution/command-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import {
   decideAddDeployKey,
@@ -49,7 +49,7 @@ export async function addSshKey(
   )
   // Not from the state: a retried request may find the key with another user.
   const { keyId: id, title, key, fingerprint, readOnly } = data
-  return { id, title, key, fingerprint, readOnly, userId: user.id, createdAt: firstAttemptAt(context) }
+  return { id, title, key, fingerprint, readOnly, userId: user.id, createdAt: executedAt(context) }
 }
 
 export async function removeSshKey(
@@ -80,7 +80,7 @@ export async function addDeployKey(
     decideAddDeployKey(before, data, others),
   )
   const { keyId: id, title, key, fingerprint, readOnly } = data
-  return { id, title, key, fingerprint, readOnly, repoId, createdAt: firstAttemptAt(context) }
+  return { id, title, key, fingerprint, readOnly, repoId, createdAt: executedAt(context) }
 }
 
 export async function removeDeployKey(

@@ -23,7 +23,7 @@ import type { LfsLockDocument } from '../../projections/models/lfs/lfs-locks.fol
 import type { Filter } from '../../projections/store/read-store.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import { lfsLocks } from '../execution/aggregates.ts'
-import { firstAttemptAt } from '../execution/command-context.ts'
+import { executedAt } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { gitRepository } from '../git/git-repository.ts'
@@ -134,7 +134,7 @@ export const lfsLockRoutes: Routes = (services) => {
           if (held?.id !== id) throw new Refused(refuse.conflict('the lock has been released since'))
           return reply
             .code(201)
-            .send({ lock: await wireOf({ ...held, repoId, lockedAt: firstAttemptAt(context) }) })
+            .send({ lock: await wireOf({ ...held, repoId, lockedAt: executedAt(context) }) })
         } catch (error) {
           if (!(error instanceof Refused) || error.refusal.code !== 'already_locked') throw error
           const { held } = await lfsLocks.load(services, { repoId, path })
