@@ -1,5 +1,6 @@
 /** The errors of a query. This is the only place that maps them to gRPC codes, for gRPC and HTTP. */
 import { status } from '@grpc/grpc-js'
+import { type RefusalKind, Refused } from '../errors/refusal.ts'
 import { StoreUnavailable } from '../events/store/event-store.ts'
 import { UpgradeUnavailable } from './answers.ts'
 
@@ -38,12 +39,22 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof StoreUnavailable) {
     return { code: status.UNAVAILABLE, message: 'the projections are catching up; try again' }
   }
+  if (error instanceof Refused) {
+    const code = REFUSALS.get(error.refusal.refused)
+    if (code !== undefined) return { code, message: error.message }
+  }
   if (error instanceof UnknownModule) return { code: status.NOT_FOUND, message: error.message }
   if (error instanceof InvalidArgument || isClientsFault(error)) {
     return { code: status.INVALID_ARGUMENT, message: shortened(error.message) }
   }
   return { code: status.INTERNAL, message: 'internal error' }
 }
+
+/** The codes for refusals of hooks that all requests pass: a starting server, too many requests of a client or of all. */
+const REFUSALS = new Map<RefusalKind, status>([
+  ['unavailable', status.UNAVAILABLE],
+  ['tooManyRequests', status.RESOURCE_EXHAUSTED],
+])
 
 /** Whether fastify itself refused the request. */
 function isClientsFault(error: unknown): error is Error {
@@ -57,6 +68,7 @@ export const httpStatusOf = (code: status): number => HTTP_STATUS.get(code) ?? 5
 const HTTP_STATUS = new Map([
   [status.INVALID_ARGUMENT, 400],
   [status.NOT_FOUND, 404],
+  [status.RESOURCE_EXHAUSTED, 429],
   [status.UNIMPLEMENTED, 501],
   [status.UNAVAILABLE, 503],
 ])

@@ -18,6 +18,11 @@ t.test('a server that listens but has not started answers 503, and /livez says t
     status: 503,
     text: /"message":"the server is starting; try again"/,
   })
+  t.match(
+    await send(null, 'GET', '/sdk/upgrade/v1beta1/current_plan'),
+    { status: 503, text: /^\{"code":14,"message":"the server is starting; try again","details":\[\]\}$/ },
+    'a query of the chain gets the code for a server that is not there yet',
+  )
   t.equal((await send(null, 'GET', '/livez')).status, 200)
   isOpen = true
   t.match(
