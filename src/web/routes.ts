@@ -168,7 +168,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
             name: diffName(pull),
             wholeUrl: `${paths.page}/diff?revision=${revision}`,
             log: request.log,
-            share: services.gitLimits.diffs.schedulingKey(clientOf(request)),
+            share: services.gitLimits.diffs.shareOf(clientOf(request)),
             signal: asker.gone,
           })
         const stateAndPrevious = async () => {

@@ -385,7 +385,7 @@ t.test('an archive whose client goes away leaves no process and no place', async
   const answer = await get(`${base}/archive/main.bundle`, { signal: gone.signal })
   gone.abort()
   await answer.arrayBuffer().catch(() => undefined)
-  const { slots } = server.services.gitLimits.reads.schedulingKey('test')
+  const { slots } = server.services.gitLimits.reads.shareOf('test')
   await until('the slot is free', async () => slots.counts().running === 0)
   t.equal(slots.counts().running, 0)
 })
@@ -407,7 +407,7 @@ t.test('a file or an archive for which there is no room leaves no process and no
     for (const headers of [{}, { range: 'bytes=1-' }]) {
       const answer = await small.fetch('alice', `/api/v1/repos/alice/large/${path}`, { headers })
       t.equal(answer.status, 429, path)
-      const { slots } = small.services.gitLimits.reads.schedulingKey('test')
+      const { slots } = small.services.gitLimits.reads.shareOf('test')
       await until(`git has ended: ${path}`, () => slots.counts().running === 0)
     }
   }

@@ -205,7 +205,7 @@ export const gitHttpRoutes: Routes = (services) => {
       const signal = disconnectSignal(reply)
       const dir = gitDirOf(services, repository.id)
       // Readers must not delay the first request of a push.
-      const share = (service === 'git-upload-pack' ? reads : pushes).schedulingKey(clientOf(request))
+      const share = (service === 'git-upload-pack' ? reads : pushes).shareOf(clientOf(request))
       const answer = await advertiseRefs(dir, service, { protocol: protocolOf(request), signal, share })
       return reply
         .type(`application/x-${service}-advertisement`)
@@ -221,7 +221,7 @@ export const gitHttpRoutes: Routes = (services) => {
         const options = {
           protocol: protocolOf(request),
           signal: disconnectSignal(reply),
-          share: reads.schedulingKey(clientOf(request)),
+          share: reads.shareOf(clientOf(request)),
         }
         const answer = await uploadPack(
           gitDirOf(services, repository.id),
@@ -257,7 +257,7 @@ export const gitHttpRoutes: Routes = (services) => {
             allowedSigners,
             protocol: protocolOf(request),
             signal: disconnectSignal(reply),
-            share: pushes.schedulingKey(clientOf(request)),
+            share: pushes.shareOf(clientOf(request)),
             journal: services.pushJournal,
             isShared: isShared(services.config),
             runExclusive: (work) =>

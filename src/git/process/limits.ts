@@ -48,7 +48,7 @@ function workOf(slots: Semaphore, bodies: Semaphore, workMs: number, pace: Pace)
     bodies,
     /** Takes a slot for reading the body of a request. @throws SlotsFull */
     placeForBody: (client: string) => bodies.take(client),
-    schedulingKey: (client: string): TransferShare => ({ slots, client, workMs, pace }),
+    shareOf: (client: string): TransferShare => ({ slots, client, workMs, pace }),
     /** Runs a client's query in a slot. @throws SlotsFull, and the error of `answer` */
     async ask<T>(
       client: string,

@@ -66,7 +66,7 @@ export async function sendDiff(
   ...[limits, dir, from, to, options]: [GitLimits, ...Parameters<typeof diffText>]
 ): Promise<FastifyReply> {
   const signal = disconnectSignal(reply)
-  const share = limits.diffs.schedulingKey(clientOf(request))
+  const share = limits.diffs.shareOf(clientOf(request))
   const text = await askGit(request, () => diffText(dir, from, to, { ...options, signal, share }))
   return reply.type('text/plain; charset=utf-8').send(text)
 }

@@ -160,7 +160,7 @@ async function blobSource(
 ): Promise<Source> {
   const { sha, size } = header
   if (content !== undefined) return { ...conditions, size, first: content, close() {} }
-  const share = services.gitLimits.reads.schedulingKey(clientOf(request))
+  const share = services.gitLimits.reads.shareOf(clientOf(request))
   const { first, stream } = await blobStream(dir, sha, { signal: disconnectSignal(reply), share })
   return {
     ...conditions,

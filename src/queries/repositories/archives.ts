@@ -55,7 +55,7 @@ async function sendArchive(
       : await archiveStream(gitDirOf(services, repository.id), sha, format, {
           directory: repository.name.toLowerCase(),
           signal: disconnectSignal(reply),
-          share: services.gitLimits.reads.schedulingKey(clientOf(request)),
+          share: services.gitLimits.reads.shareOf(clientOf(request)),
         }).then(
           (output) => output.stream,
           (error: unknown) => refuseUnfit(request, error),
