@@ -84,7 +84,7 @@ export function writeParts(run: Run, collection: AnyCollection, changes: readonl
   if (gone.length > 0) run(`DELETE FROM ${parts} WHERE id IN ${LIST}`, `[${gone.join()}]`)
   if (put.length === 0) return
   const rows = put.map(
-    ({ id, part: { owner, text } }) => `[${id},${asJson(owner)},${isCheap(text) ? asJson(text) : null}]`,
+    ({ id, part: { owner, text } }) => `[${id},${asJson(owner)},${isShort(text) ? asJson(text) : null}]`,
   )
   run(
     `INSERT INTO ${parts} (id, owner, words) SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?) WHERE true
@@ -97,7 +97,7 @@ export function writeParts(run: Run, collection: AnyCollection, changes: readonl
      SELECT p.seq, text.value FROM json_each(?) AS text CROSS JOIN ${parts} AS p ON p.id = text.key ORDER BY p.seq`,
     `{${texts.join()}}`,
   )
-  for (const { id, part } of put.filter(({ part }) => !isCheap(part.text))) {
+  for (const { id, part } of put.filter(({ part }) => !isShort(part.text))) {
     run(
       `INSERT INTO ${long} (part, value) SELECT p.seq, word.value
        FROM ${parts} AS p, json_each(?) AS word WHERE p.id = ? ->> '$' ORDER BY word.value`,
@@ -108,7 +108,7 @@ export function writeParts(run: Run, collection: AnyCollection, changes: readonl
 }
 
 const LIST = '(SELECT value FROM json_each(?))'
-const isCheap = (text: string) => text.length <= SHORT_TEXT
+const isShort = (text: string) => text.length <= SHORT_TEXT
 
 function partIn(collection: AnyCollection, body: object): Part {
   const owner: unknown = Reflect.get(body, collection.partOf ?? '')
