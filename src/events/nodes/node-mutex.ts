@@ -1,5 +1,5 @@
 /**
- * A keyed mutex across nodes: `docs/architecture/nodes.md#turns-across-nodes`. A lock is a document in MongoDB with the
+ * A keyed mutex across nodes: `docs/architecture/nodes.md#locks-across-nodes`. A lock is a document in MongoDB with the
  * incarnation of its holder. Work queues within its node; only the first in the queue asks the store for the lock.
  */
 import { setTimeout as delay } from 'node:timers/promises'

@@ -52,7 +52,7 @@ export function jsonAnswer(answer: unknown): string | Readable {
 
 /** The rest of an answer after its first piece. */
 interface Rest {
-  /** The scheduling key, as in `nextPiece`. */
+  /** The scheduling key, as in `nextSlice`. */
   client: string
   first: string
   from: number

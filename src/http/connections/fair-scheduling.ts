@@ -6,7 +6,7 @@ import { disconnectSignal } from '../requests/client-disconnect.ts'
 
 const accounts = new WeakMap<FastifyRequest, string>()
 
-/** The key of its work, for `goOnAs` and `nextPiece`. */
+/** The key of its work, for `continueAs` and `nextSlice`. */
 export const schedulingKey = (request: FastifyRequest): string =>
   accounts.get(request) ?? networkOf(request.ip)
 

@@ -21,9 +21,9 @@ export interface LongReadOptions {
 
 export interface LongReads {
   /**
-   * The value in the only row and column that a SELECT gives. It ends early at a `ABORT_CHECK`.
+   * The value in the only row and column that a SELECT gives. It ends early at an `ABORT_CHECK`.
    * @throws ReadTooSlow, also when the same read took too long a moment ago; SlotsFull when too many wait; the reason of
-   *   `workingUntil()` when it is aborted before
+   *   `currentWorkSignal()` when it is aborted before
    */
   read<Value>(sql: string, values: readonly Bindable[]): Promise<Value | undefined>
   /** Ends all reads. */

@@ -4,7 +4,7 @@ import { schedulingKey } from '../../../http/connections/fair-scheduling.ts'
 import { disconnectSignal } from '../../../http/requests/client-disconnect.ts'
 
 export interface ReplayClient {
-  /** Scheduling key, as in `nextPiece`. */
+  /** Scheduling key, as in `nextSlice`. */
   client: string
   /** Aborted when the result is no longer needed. */
   gone?: AbortSignal | undefined
