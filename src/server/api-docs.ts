@@ -2,9 +2,9 @@
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
+import { docsPage } from '../api/documentation/docs-page.ts'
+import { documentation } from '../api/documentation/document.ts'
 import { contentPolicy, pageHeaders } from '../http/answers/page-headers.ts'
-import { docsPage } from '../http/documentation/docs-page.ts'
-import { documentation } from '../http/documentation/document.ts'
 
 /** Serves both. `base` is the path of `PUBLIC_URL`. */
 export async function serveApiDocs(app: FastifyInstance, base: string): Promise<void> {

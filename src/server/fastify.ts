@@ -1,7 +1,8 @@
 /** Creates the Fastify instance: how it reads requests, and what observes them. */
 import { randomUUID } from 'node:crypto'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { LogController } from 'fastify'
+import Fastify, { type FastifyRequest, LogController } from 'fastify'
+import { operationUrl } from '../api/documentation/operations.ts'
 import { urlWithTexts } from '../git/objects/byte-names.ts'
 import { sendProblem } from '../http/answers/errors.ts'
 import { jsonAnswer } from '../http/answers/json-answer.ts'
@@ -26,11 +27,13 @@ import { trustedProxies } from './client-limits.ts'
 /** Request ids that we accept from clients: short and printable. Other requests get a new id. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
 
-/** The page to which problems refer. */
+/** Returns the URL to which problems refer: the page of the API, and on it the request's operation where it is known. */
 export const docsUrlOf =
   ({ publicUrl }: Services) =>
-  () =>
-    `${publicUrl()}/api/docs`
+  (request?: FastifyRequest): string => {
+    const page = `${publicUrl()}/api/docs`
+    return request === undefined ? page : operationUrl(request, page)
+  }
 
 /** `certificate` makes it a server with TLS. */
 export function createFastify(
@@ -69,7 +72,7 @@ export function createFastify(
       reply.header('X-Request-Id', request.id)
       reply.header('X-Content-Type-Options', 'nosniff')
       if (isUpgradePath(request.url)) sendUpgradeProblem(error, request, reply)
-      else sendProblem(error, request, reply, docsUrl())
+      else sendProblem(error, request, reply, docsUrl)
     },
     rewriteUrl: ({ url = '/' }) => urlWithTexts(urlWithPlainNames(url)),
     routerOptions: {

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import t from 'tap'
-import { EXAMPLES } from '../../src/http/documentation/example-table.ts'
+import { EXAMPLES } from '../../src/api/documentation/example-table.ts'
 import { startTestServer } from '../start-server.ts'
 import { checksOf, operationsOf, readDocumentation } from './documented.ts'
 

@@ -1,7 +1,7 @@
 /** The API's documentation, as tests read it, and whether it allows an answer or a value. */
 import { Check, Errors } from 'typebox/schema'
+import { OPERATIONS } from '../../src/api/documentation/operation-table.ts'
 import { withoutEmpty } from '../../src/http/bodies/empty-fields.ts'
-import { OPERATIONS } from '../../src/http/documentation/operation-table.ts'
 
 export type Method = 'get' | 'post' | 'patch' | 'put' | 'delete'
 type Content = Record<string, { schema: object }>

@@ -6,7 +6,6 @@ import { limitOf, limitReached } from '../../errors/limits.ts'
 import { coded, ErrorWithRefusal, type RefusalKind, Refused, refuse } from '../../errors/refusal.ts'
 import { diskFull, isDiskFull } from '../../storage/disk-full.ts'
 import { hostFailure, hostFailureOf } from '../../storage/host-failure.ts'
-import { operationUrl } from '../documentation/operations.ts'
 import { MAX_JSON_BYTES } from '../requests/request-validators.ts'
 import { locationOf } from './moved.ts'
 
@@ -148,11 +147,13 @@ function beginProblem(error: Error, request: FastifyRequest, reply: FastifyReply
   return problem
 }
 
-/** Answers with an error. `docsUrl` is the URL of the API documentation. */
-export function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply, docsUrl: string) {
+/** Returns the URL of the documentation of a request's operation. */
+type DocsUrl = (request: FastifyRequest) => string
+
+/** Answers with an error. */
+export function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply, docsUrl: DocsUrl) {
   const { message, code, errors } = beginProblem(error, request, reply)
-  const url = operationUrl(request, docsUrl)
-  const body: ErrorBody = { message, code, url, ...(errors && { errors }) }
+  const body: ErrorBody = { message, code, url: docsUrl(request), ...(errors && { errors }) }
   return reply.type('application/json; charset=utf-8').send(body)
 }
 
@@ -165,12 +166,12 @@ export function sendGitProblem(error: Error, request: FastifyRequest, reply: Fas
 /** `instead` may have an answer for a path that no route has; `explained` may know a better error. */
 export function registerErrors(
   app: FastifyInstance,
-  docsUrl: () => string,
+  docsUrl: DocsUrl,
   instead: (request: FastifyRequest, reply: FastifyReply) => FastifyReply | undefined = () => undefined,
   explained: (error: Error, request: FastifyRequest) => Promise<Error> = async (error) => error,
 ): void {
   app.setErrorHandler(async (error: FastifyError, request, reply) =>
-    sendProblem(await explained(error, request), request, reply, docsUrl()),
+    sendProblem(await explained(error, request), request, reply, docsUrl),
   )
   app.setNotFoundHandler((request, reply) => {
     const answer = instead(request, reply)
@@ -186,6 +187,6 @@ export function registerErrors(
             refuse.notAllowed(`${path} has no ${method}, only ${others.join(', ')}`),
           )
         : coded('route_not_found', refuse.notFound(`${method} ${path} does not exist`))
-    return sendProblem(new Refused(refusal), request, reply, docsUrl())
+    return sendProblem(new Refused(refusal), request, reply, docsUrl)
   })
 }

@@ -6,7 +6,7 @@ import {
   ERROR_DESCRIPTIONS,
   errorAnswer,
   withErrorAnswers,
-} from '../answers/error-answers.ts'
+} from '../../http/answers/error-answers.ts'
 import { EXAMPLES } from './example-table.ts'
 import { FIELDS } from './field-table.ts'
 import { type OperationRow, operationOf, PUBLIC_TAGS, TAGS } from './operations.ts'
