@@ -1,4 +1,4 @@
-/** What git says of a repository that is deleted while a request works on it: its objects vanish one after the other. */
+/** Recognizes errors of git in a repository that is deleted while a request reads it: its objects vanish one by one. */
 import { join } from 'node:path'
 import type { FastifyRequest } from 'fastify'
 import { GitFailed, RepositoryMissing } from '../git/process/errors.ts'

@@ -42,7 +42,7 @@ export function currentDocuments({
   return { repositories, accounts, labels, milestones, teams, usages: diskUsage.getMany, access: accessTo }
 }
 
-/** What is known by id. */
+/** Related documents, by id. */
 interface ById<V> {
   get(id: number): V | undefined
 }
@@ -56,7 +56,7 @@ export interface RelatedDocuments {
   labels: ById<Static<typeof LabelWire>>
   milestones: ById<Static<typeof MilestoneWire>>
   teams: ById<Static<typeof PlainTeamWire>>
-  /** What is pinned, by repository. */
+  /** Pinned issues and pull requests, by repository. */
   pins: ById<Pins>
   publicUrl: string
 }

@@ -5,12 +5,12 @@ import { LONG_DOCUMENT } from '../projections/store/read-store.ts'
 import { roughSize } from '../projections/views/rough-size.ts'
 import type { RelatedDocuments } from './related-documents.ts'
 
-/** What the documents of the rows may have, in characters, for each kind of row: about a thousand usual ones. */
+/** Maximum size of the documents of the cached rows, in characters, per kind of row: about a thousand usual rows. */
 const MAX_CHARACTERS = 2 * 1024 * 1024
 
 type Kind = Exclude<keyof RelatedDocuments, 'publicUrl'>
 
-/** What a row has looked up, and what it has found. */
+/** The look-ups of a row, with their results. */
 interface Shown {
   kind: Kind
   id: number

@@ -37,7 +37,7 @@ interface AppParts {
   isOpen: () => boolean
   /** Aborted when the server is about to stop. */
   leaving: AbortSignal
-  /** What sees the requests, and what else `/metrics` shows. */
+  /** Observers of requests, and further sources of `/metrics`. */
   observed: { metrics: Metrics; tracing?: Tracing | undefined; grpcConnections: () => number } & Pick<
     Sources,
     'processes' | 'isRecovered'
@@ -51,7 +51,7 @@ export async function buildApp(parts: AppParts): Promise<{ app: FastifyInstance;
   const { services, upgrade, openRequests, state, isOpen, leaving, observed, certificate } = parts
   const { config, publicUrl } = services
   const { metrics, tracing, grpcConnections, processes, isRecovered } = observed
-  // Known before the server listens only when it is configured; without that there is no path.
+  // Without PUBLIC_URL the address is unknown before the server listens, and it has an empty path.
   const base = config.publicUrl === undefined ? '' : basePath(config.publicUrl)
   const app = createFastify(services, observed, certificate)
   const { connections, ...held } = limitClients(app, config, leaving)

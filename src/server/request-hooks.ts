@@ -5,7 +5,7 @@ import { joinIfNeeded } from '../events/nodes/nodes.ts'
 import type { Tracing } from '../observability/tracing.ts'
 import type { Services } from '../services/services.ts'
 
-/** Routes that report the state of this node, also when it is no member of the nodes. */
+/** Routes that report the state of this node, also before it joins the other nodes. */
 const OF_THE_NODE = new Set(['/healthz', '/livez', '/metrics'])
 
 const STARTING = refuse.unavailable('the server is starting; try again')

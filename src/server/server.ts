@@ -212,7 +212,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const listening = await app.listen({ host: config.host, port: config.port }).catch((error: unknown) => {
     throw listenProblem(place, error)
   })
-  // Every address is none that a client can use.
+  // Clients cannot use the unspecified address.
   const address = listening.replace('//[::]:', '//[::1]:')
   const url = certificate === undefined ? address : address.replace(/^http:/, 'https:')
   if (publicUrl === '') publicUrl = url

@@ -1,4 +1,4 @@
-/** What is looked at when a server starts, so that damage and wrong settings don't first show in a request. */
+/** Checks at start, so that damage and wrong settings do not first show in a request. */
 import { type Config, ConfigError } from '../config/config.ts'
 import { OperatorError } from '../errors/operator-error.ts'
 import type { EventStore } from '../events/store/event-store.ts'

@@ -26,14 +26,14 @@ export interface Services {
   log: FastifyBaseLogger
   /** The log, with its texts open. */
   events: EventStore
-  /** What commands keep in memory. */
+  /** The caches and queues of commands. */
   writeState: WriteState
   /** The same log as it is stored, and the keys of its texts. */
   texts: Pick<SealedStore, 'stored' | 'keys' | 'forget'>
   /** The store of the read models. Use it only for health checks; queries go through `views`. */
   readStore: ReadStore
   views: Views
-  /** What this server has changed in accounts lately. */
+  /** Recent changes of accounts by this server. */
   accountChanges: AccountChanges
   /** Password and token hashes. They have their own store, which is never rebuilt from the log. */
   secrets: SecretStore
@@ -45,13 +45,13 @@ export interface Services {
   rebuilder: Rebuilder
   /** The directory of the bare repositories, each named `<repoId>.git`. */
   gitDir: string
-  /** What clients may take of git. */
+  /** Limits for git work of clients. */
   gitLimits: GitLimits
   /** Markers of pushes in progress. After a crash, the next start compares their repositories with the log. */
   pushJournal: PushJournal
-  /** What repositories take on disk. */
+  /** Disk usage of repositories. */
   diskUsage: DiskUsage
-  /** What webhooks have to send and have sent. */
+  /** Pending and past deliveries of webhooks. */
   webhookDeliveries: WebhookDeliveries
   /** The room on the file system of the data directory. */
   freeSpace: FreeSpace
@@ -61,7 +61,7 @@ export interface Services {
   startedAfter: Position
   /** The files attached to comments. */
   attachments: AttachmentFiles
-  /** What reads of histories keep in memory. */
+  /** The caches of history reads. */
   historyCaches: HistoryCaches
   /** New events, for the clients that follow the log live. */
   live: LiveEvents

@@ -56,7 +56,7 @@ export const CommitWire = Type.Object(
   { title: 'Commit' },
 )
 
-/** What the commits of one answer have in common. */
+/** The facts that all commits of one answer share. */
 export interface CommitContext {
   repository: RepositoryDocument
   publicUrl: string

@@ -41,7 +41,7 @@ export interface Reading {
   ask<T>(answer: (question: Question) => Promise<T>): Promise<T>
 }
 
-/** What the client of a request may take of git while it waits. */
+/** The share of git that the client of a request may use while it waits. */
 export function readingOf(services: Services, request: FastifyRequest, reply: FastifyReply): Reading {
   const signal = disconnectSignal(reply)
   return {
@@ -50,7 +50,7 @@ export function readingOf(services: Services, request: FastifyRequest, reply: Fa
   }
 }
 
-/** What of an answer the client wants. */
+/** The parts of an answer that the client wants. */
 export interface Wanted {
   content: boolean
   lastCommit: boolean

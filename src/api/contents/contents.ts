@@ -47,7 +47,7 @@ export interface ContentsPlace {
   commit: NamedCommit
 }
 
-/** What is shown of the commit that changed an entry last. */
+/** The fields of the commit that changed an entry last. */
 export interface LastCommit {
   sha: string
   /** When it was written, and when it was committed: as in commits. */
@@ -56,7 +56,7 @@ export interface LastCommit {
   message: string
 }
 
-/** What is known of an entry besides its tree. */
+/** The facts about an entry that its tree lacks. */
 export interface EntryFacts {
   size: number
   /** Of a file that is not too large to be in an answer. */
@@ -67,7 +67,7 @@ export interface EntryFacts {
   lastCommit?: LastCommit | undefined
   /** Whether the client wants the message of the last commit. */
   withMessage?: boolean
-  /** What the file stands for, when it is a pointer of LFS. */
+  /** The LFS object, when the file is a pointer. */
   lfs?: { oid: string; size: number } | undefined
 }
 

@@ -9,7 +9,7 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { commitOf } from '../statuses/statuses.ts'
 
-/** Who asks: what has to be searched for takes a share of this client, and ends when it goes. */
+/** The client: a search takes a share of it, and ends when the client disconnects. */
 export interface Asking {
   request: FastifyRequest
   reply: FastifyReply

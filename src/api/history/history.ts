@@ -42,7 +42,7 @@ export const HistoryWire = Type.Object(
   { title: 'HistoryEntry' },
 )
 
-/** What a requester may see of an event. */
+/** The parts of an event that a requester may see. */
 export interface ShownParts {
   /** False: without what pushers have passed with `--push-option`, which may be meant for the server alone. */
   pushOptions?: false

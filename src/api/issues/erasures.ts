@@ -1,4 +1,4 @@
-/** What an erasure takes away. */
+/** The texts that an erasure removes. */
 import { Type } from 'typebox'
 
 export const ErasedWire = Type.Object(

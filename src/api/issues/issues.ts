@@ -159,7 +159,7 @@ export async function labelsOfIssue(
   return labels.map((label) => labelWire(label, repository, services.publicUrl()))
 }
 
-/** What is locked takes words and reactions of writers only. @throws Refused (forbidden) for anybody else */
+/** Refuses comments and reactions on a locked conversation. @throws Refused (forbidden) unless the requester is a writer */
 export function requireUnlocked({ locked }: Pick<IssueDocument, 'locked'>, access: Access): void {
   if (locked !== true || atLeast(access, 'write')) return
   throw new Refused(

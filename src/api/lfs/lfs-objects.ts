@@ -14,7 +14,7 @@ import { type LfsObjectDocument, lfsObjectId } from '../../projections/models/lf
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { unlessMissing } from '../../storage/disk.ts'
 
-/** Where objects are that the repository lacks: so many places are looked at, in so many repositories and pull requests. */
+/** Maximum numbers of places, repositories and pull requests that a search for a missing object reads. */
 const MAX_PLACES = 2000
 const MAX_REPOSITORIES = 50
 const MAX_PULLS = 20

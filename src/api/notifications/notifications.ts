@@ -69,7 +69,7 @@ export interface ThreadFilter extends TimeRange {
   repoId: number | null
 }
 
-/** What the user is told of an issue; undefined when it is nothing, or the user did it. */
+/** The notification of an issue for the user; undefined when nothing happened, or the user did it. */
 function threadOf(
   user: AccountDocument,
   activity: ActivityDocument,
@@ -83,7 +83,7 @@ function threadOf(
   const { namedAt = '', namedTo = LOG_START, pinned = false } = participation ?? {}
   const isByOthers = activity.by !== user.id && activity.position > namedTo
   const { at, position } = isByOthers ? activity : { at: namedAt, position: namedTo }
-  // Nobody else did anything yet.
+  // All events are of the user.
   if (at === '') return undefined
   const isRead = participation !== undefined && hasSeen(participation, { at, position })
   return { activity, at, status: pinned ? 'pinned' : isRead ? 'read' : 'unread' }
@@ -111,7 +111,7 @@ async function readable(
 
 /**
  * The latest of what the user takes part in, by what happened last: also what the user has not touched for long has news.
- * What the user may not read takes no place in it: a deleted repository may have had more than all others.
+ * Threads that the user may not read do not count: a deleted repository may have had more than all others.
  */
 async function ownActivities(
   views: Views,

@@ -1,4 +1,4 @@
-/** What paths say of teams: their members, their repositories, and the teams of a repository. */
+/** Path parameters of teams: their members, their repositories, and the teams of a repository. */
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { repositoryFor } from '../../access/repository-access.ts'

@@ -116,7 +116,7 @@ export async function organizationOfMember(
 }
 
 /**
- * The team in the path: its members and the admins of its organization may see it. Others in the organization get 403,
+ * The team in the path: its members and the admins of its organization may see it. Other members of the organization get 403,
  * and everybody else 404. @throws Refused
  */
 export async function teamFor(

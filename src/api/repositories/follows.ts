@@ -16,7 +16,7 @@ export const WatchInfo = Type.Object(
   { title: 'WatchInfo' },
 )
 
-/** What is said to somebody who watches the repository since then. */
+/** The subscription of a user who watches the repository since that time. */
 export function watchInfo(
   { ownerLogin, name }: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
   since: string,

@@ -17,7 +17,7 @@ export const RepoTransferWire = Type.Object(
 )
 
 /**
- * The transfers of these repositories as Gitea's `RepoTransfer`, by repository. What they name is read with two
+ * The transfers of these repositories as Gitea's `RepoTransfer`, by repository. Their users and teams are read with two
  * look-ups.
  */
 export async function transfersOf(

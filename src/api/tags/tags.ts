@@ -24,14 +24,14 @@ export const TagWire = Type.Object(
   { title: 'Tag' },
 )
 
-/** What git knows of a tag. */
+/** The facts of git about a tag. */
 interface TagObjects {
   /** Undefined for a tag without an object of its own. */
   tag: TagFacts | undefined
   commit: CommitFacts | undefined
 }
 
-/** Tags as Gitea's `Tag`. What they point at is read by the repository's reader, and never changes. */
+/** Tags as Gitea's `Tag`. Their objects are read by the repository's reader, and never change. */
 export async function tagWires(
   services: Services,
   repository: RepositoryDocument,

@@ -185,7 +185,7 @@ export async function accountNamed(services: Services, login: string): Promise<A
   return account
 }
 
-/** The id of the account with that login; 0, which is never an id, when there is none. */
+/** The id of the account with that login; 0, which is never an id, for an unknown login. */
 export async function accountIdNamed({ views }: Pick<Services, 'views'>, login: string): Promise<number> {
   return (await views.accounts.findOne({ loginKey: login.toLowerCase() }))?.id ?? 0
 }

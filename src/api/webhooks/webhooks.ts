@@ -18,7 +18,7 @@ import { RepositoryParams } from '../repositories/repositories.ts'
 
 const id = { id: Type.String() }
 
-/** Whose webhooks a path names, with the paths of all of them and of one. */
+/** The owner of the webhooks that a path names, with the paths of the list and of one webhook. */
 export const WEBHOOK_OWNERS = [
   {
     scope: 'repository',
@@ -85,7 +85,7 @@ export async function hookWires(
 }
 
 /**
- * Whose webhooks the request's path names, for a requester who may see and change them: admins of a repository, admins
+ * Returns the owner of the webhooks that the request's path names, for a requester who may see and change them: admins of a repository, admins
  * of an organization, users their own, site admins those of the site.
  */
 export async function webhookScopeFor(

@@ -34,7 +34,7 @@ export const ERROR_COMPONENTS = {
 /** The head or the body of any request may be too large or too slow to be read. */
 const OF_EVERY_REQUEST = [408, 431]
 
-/** What each status of an error means, for the API's documentation. */
+/** The meaning of each error status, for the API's documentation. */
 export const ERROR_DESCRIPTIONS: Readonly<Record<number, string>> = {
   307: 'The repository was renamed or moved; `Location` has its new address',
   400: 'The request cannot be read',

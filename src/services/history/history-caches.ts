@@ -1,4 +1,4 @@
-/** What reads of histories keep in memory. The past of a stream never changes, so nothing here becomes wrong. */
+/** The caches of history reads. The past of a stream never changes, so nothing here becomes wrong. */
 import { LRUCache } from 'lru-cache'
 import type { EventStore, RecordedEvent } from '../../events/store/event-store.ts'
 import type { HistoryDocument } from '../../projections/models/history/history.fold.ts'
