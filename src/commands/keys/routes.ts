@@ -1,5 +1,5 @@
 /**
- * Adds and removes public keys: `/user/keys`, `/repos/{owner}/{repo}/keys`. They are only listed: there is no SSH
+ * Adds and removes public keys: `/user/keys`, `/repos/{owner}/{repo}/keys`. They are only listed, without an SSH
  * server.
  */
 import { Type } from 'typebox'

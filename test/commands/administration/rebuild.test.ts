@@ -31,7 +31,7 @@ t.test('a site admin rebuilds read models and sees the progress', async (t) => {
     const refused = await rebuild('alice', { models: ['issues'] })
     t.equal(refused.status, 403)
     t.match(await refused.json(), { message: 'only site admins rebuild read models' })
-    t.equal((await rebuild('alice', { models: 7 })).status, 403, 'rights come before the body')
+    t.equal((await rebuild('alice', { models: 7 })).status, 403, 'permissions are checked before the body')
     const body = JSON.stringify({ name: 'reader', scopes: ['read:admin'] })
     const answer = await server.fetch('admin', '/api/v1/users/admin/tokens', { method: 'POST', body })
     const { sha1 } = JSON.parse(await answer.text())

@@ -365,7 +365,7 @@ t.test('attachments.5: the name is replaced when it is not empty', async (t) => 
     t.equal(answer.status, 201, body)
     t.same(JSON.parse(await answer.text()), edited.data)
   }
-  t.equal((await events()).length, recorded, 'what changes nothing is no event')
+  t.equal((await events()).length, recorded, 'without a change no event')
   for (const body of ['{"name":"a.exe"}', '{"name":"noending"}', '{"name":"///"}', '{"name":5}', '[]']) {
     t.equal((await server.fetch('alice', path, { method: 'PATCH', body })).status, 422, body)
   }

@@ -58,7 +58,7 @@ t.test('a push while a rename waits for the lock is in the renamed branch', asyn
     return turns(key, ...work)
   }
   const renamed = rename(made, 'main', 'trunk')
-  await until('the rename waits for its turn', () => waits)
+  await until('the rename waits for the lock', () => waits)
   services.turns = turns
   leave()
   await turn

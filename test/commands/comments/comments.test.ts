@@ -165,7 +165,7 @@ t.test('a comment is found only in its own repository, until it is deleted', asy
   t.equal((await call('alice', 'GET', `here/issues/comments/${id}`)).status, 200)
 })
 
-t.test('an edit that changes nothing is no event', async (t) => {
+t.test('an edit that changes nothing appends no event', async (t) => {
   const { say, events } = await repository('unchanged')
   const comment = await say('x')
   const { status, data } = await alice.repos.issueEditComment('alice', 'unchanged', comment.id ?? 0, {

@@ -24,7 +24,7 @@ async function waiting(
   }
   const asked = ask()
   try {
-    await until('the request waits for its turn', async () => waits)
+    await until('the request waits for the lock', async () => waits)
     await meanwhile()
   } finally {
     server.services.turns = turns

@@ -93,7 +93,7 @@ t.test('itself or a cycle gives 422, a duplicate 409, removing a missing one 404
   t.equal(await add(3, 4), 201)
   t.equal(await add(4, 1), 422, 'by way of others')
   t.equal((await call('alice', 'POST', path('circles', 1, 'blocks'), { index: 4 })).status, 422)
-  t.equal(await add(1, 4), 201, 'a shorter way to the same one is no circle')
+  t.equal(await add(1, 4), 201, 'a shorter way to the same one is not a cycle')
   t.equal((await call('alice', 'DELETE', path('circles', 1, 'dependencies'), { index: 3 })).status, 404)
   t.strictSame(
     (await changes(1)).map(({ type }) => type),

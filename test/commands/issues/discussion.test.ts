@@ -81,7 +81,7 @@ t.test('an edit is one event for each changed field, with the old value', async 
     )
 })
 
-t.test('an edit that changes nothing is no event', async (t) => {
+t.test('an edit that changes nothing appends no event', async (t) => {
   const { given } = specify(t, pullDecider)
   given(opened).when(edit({})).thenEvents()
   given(opened)

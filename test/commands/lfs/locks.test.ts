@@ -54,7 +54,7 @@ t.test('locks over HTTP', async (t) => {
   t.equal((await take('bob', '..')).status, 422)
   t.equal((await take('bob', '')).status, 422)
   for (const path of ['a\0b.psd', 'a\ud800.psd']) {
-    t.equal((await take('bob', path)).status, 422, `${JSON.stringify(path)} is no path that git can have`)
+    t.equal((await take('bob', path)).status, 422, `${JSON.stringify(path)} is not a valid path`)
   }
   const longRef = { path: 'd.psd', ref: { name: 'r'.repeat(4097) } }
   t.equal((await json('bob', 'POST', '/locks', longRef)).status, 422, 'the log keeps the name of the ref')

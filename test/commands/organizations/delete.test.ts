@@ -103,7 +103,7 @@ async function isDeletedWhole(t: Test, server: TestServer) {
 
   t.equal((await remove(null)).status, 401)
   for (const login of ['bob', 'carol', 'dave']) t.equal((await remove(login)).status, 403, login)
-  t.equal((await remove('alice', 'alice')).status, 404, 'a user is no organization')
+  t.equal((await remove('alice', 'alice')).status, 404, 'a user is not an organization')
   await was.must('alice', 'POST', 'orgs/acme/repos', { name: 'last' })
   for (const login of ['alice', 'admin']) {
     t.match(await remove(login), { status: 422, body: { message: /^acme still owns repositories \(1\)/ } })

@@ -34,7 +34,7 @@ t.test('PATCH /orgs/{org} changes an organization, as in Gitea', async (t) => {
     t.equal((await edit(login, body)).status, status, `${login}: ${JSON.stringify(body).slice(0, 60)}`)
   }
   t.equal((await edit('alice', {}, 'nobody')).status, 404)
-  t.equal((await edit('alice', {}, 'alice')).status, 404, 'a user is no organization')
+  t.equal((await edit('alice', {}, 'alice')).status, 404, 'a user is not an organization')
   t.equal(
     await server.services.events.lastPosition(),
     before,

@@ -53,7 +53,7 @@ t.test('an invalid organization is refused and leaves no event', async (t) => {
     before,
   )
   t.equal((await call('GET', '/orgs/acme')).status, 404)
-  t.equal((await call('GET', '/orgs/alice')).status, 404, 'a user is no organization')
+  t.equal((await call('GET', '/orgs/alice')).status, 404, 'a user is not an organization')
 })
 
 t.test('a retried request answers with the same organization', async (t) => {
@@ -94,7 +94,7 @@ t.test('an admin adds, changes and removes members', async (t) => {
   t.equal((await call('DELETE', '/orgs/acme/members/carol', { as: bob })).status, 403)
   t.equal((await put('bob', alice, { permission: 'owner' })).status, 422)
   t.equal((await put('nobody', alice)).status, 404)
-  t.equal((await put('acme', alice)).status, 404, 'an organization is no member')
+  t.equal((await put('acme', alice)).status, 404, 'an organization is not a member')
   t.equal((await put('alice', alice, { permission: 'read' })).status, 422)
   t.equal((await call('DELETE', '/orgs/acme/members/alice', { as: alice })).status, 422)
   t.equal((await put('bob', alice, { permission: 'write' })).status, 204)

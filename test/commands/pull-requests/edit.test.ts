@@ -112,7 +112,7 @@ t.test('pulls.edit.2: labels are replaced when present, and [] clears them', asy
   const labels = async (option: object) => titled((await edit(1, option)).body.labels)
   t.strictSame(await labels({ labels: [b, c, c, 6_000_000] }), ['b', 'c'])
   t.strictSame(await labels({ labels: null }), ['b', 'c'])
-  t.strictSame(await labels({ labels: [c, b] }), ['b', 'c'], 'another order is no change')
+  t.strictSame(await labels({ labels: [c, b] }), ['b', 'c'], 'another order is not a change')
   t.strictSame(await changes(1), [
     {
       type: 'LabelsChanged',
@@ -364,7 +364,7 @@ t.test('pulls.edit.5: changes of title, state and base are recorded with what th
   )
 })
 
-t.test('pulls.edit.5: an edit that changes nothing is no event', async (t) => {
+t.test('pulls.edit.5: an edit that changes nothing appends no event', async (t) => {
   const { edit, open, branches, changes, get, label, milestone } = await repository(t, 'nothing', {
     writers: ['carol'],
   })

@@ -56,7 +56,7 @@ t.test(
     t.equal(
       squash('', 'Thanks to Co-authored-by: Bob <bob@example.org> for it'),
       `Add a thing (#3)\n\nThanks to Co-authored-by: Bob <bob@example.org> for it\n\n${trailers}`,
-      'what is in a sentence is no trailer',
+      'a name within a sentence is not a trailer',
     )
   },
 )

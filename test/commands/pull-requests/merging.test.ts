@@ -177,7 +177,7 @@ t.test(
     t.notOk(types.includes('MergeStarted'))
     t.equal((await merge(index, { Do: 'manually-merged', MergeCommitID: commit })).status, 405)
     await branch('topic', { b: 'b' })
-    t.ok(await open('topic'), 'it is no twin any more')
+    t.ok(await open('topic'), 'it is not a duplicate any more')
   },
 )
 

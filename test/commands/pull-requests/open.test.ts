@@ -45,7 +45,7 @@ t.test(
     })
     const full = await tryOpen('refs/heads/other', { base: 'refs/heads/main' })
     t.match(full, { status: 201, body: { head: { ref: 'other' }, base: { ref: 'main' } } })
-    t.equal((await tryOpen('other')).status, 409, 'a full name is no other branch')
+    t.equal((await tryOpen('other')).status, 409, 'a full name is not another branch')
     t.equal((await tryOpen('main', { base: 'refs/heads/main' })).status, 422, 'pulls.create.1')
 
     const another = await repository(t, 'no-fork')
@@ -159,10 +159,10 @@ t.test('pulls.create.4: an open duplicate gives 409 with its number', async (t) 
   const twin = await tryOpen('alice:topic', { title: 'Twin' })
   t.equal(twin.status, 409)
   t.match(twin.body.message, /#2\b/)
-  t.equal((await tryOpen('topic', { base: 'other' })).status, 201, 'another base is no twin')
+  t.equal((await tryOpen('topic', { base: 'other' })).status, 201, 'another base is not a duplicate')
   t.equal((await merge(2)).status, 200)
   await branches('topic')
-  t.equal((await tryOpen('topic')).status, 201, 'a merged one is no twin')
+  t.equal((await tryOpen('topic')).status, 201, 'a merged one is not a duplicate')
 })
 
 t.test(

@@ -44,7 +44,7 @@ const ENDS: Record<string, { statuses: number[]; end: (name: string, token: numb
     statuses: [403, 405],
     end: (name) => alice.repos.repoAddCollaborator('alice', name, 'carol', { permission: 'read' }),
   },
-  'a writer is no collaborator any more': {
+  'a writer is not a collaborator any more': {
     statuses: [404],
     end: (name) => alice.repos.repoDeleteCollaborator('alice', name, 'carol'),
   },
@@ -98,7 +98,7 @@ for (const [title, { statuses, end }] of Object.entries(ENDS)) {
 
 /** Changes that forbid a merge while its commit is built. */
 const CHANGES: Record<string, { status: number; change: (name: string) => Promise<unknown> }> = {
-  'the merger is no collaborator any more': {
+  'the merger is not a collaborator any more': {
     status: 405,
     change: (name) => alice.repos.repoDeleteCollaborator('alice', name, 'carol'),
   },

@@ -196,7 +196,7 @@ t.test('an edit changes what it names; another tag may be taken when it has no r
   t.equal((await json('bob', '/api/v1/repos/alice/edits/releases/tags/team%2Fv3')).body.id, id)
   const before = await server.services.events.lastPosition()
   await edit({ body: 'notes' })
-  t.equal(await server.services.events.lastPosition(), before, 'what changes nothing is no event')
+  t.equal(await server.services.events.lastPosition(), before, 'without a change no event')
   t.equal(await statusOf(bob.repos.repoEditRelease('alice', 'edits', id, { body: 'x' })), 403)
 })
 

@@ -143,7 +143,7 @@ t.test('a refused fork has a reason and leaves nothing', async (t) => {
   t.equal(await fork('secret'), 404, 'who may not read it')
   t.equal(await fork('nothing'), 404)
   t.equal(await fork('guarded', { organization: 'nowhere' }), 404)
-  t.equal(await fork('guarded', { organization: 'alice' }), 404, 'a user is no organization')
+  t.equal(await fork('guarded', { organization: 'alice' }), 404, 'a user is not an organization')
   t.equal(await fork('bare'), 403, 'an empty repository')
   for (const name of ['', '..', 'a/b', 'a b', 'x.git', '--x', 'x'.repeat(101)]) {
     const answer = await post('bob', 'alice/guarded', JSON.stringify({ name }))

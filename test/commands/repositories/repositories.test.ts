@@ -126,7 +126,11 @@ t.test('members who may write create repositories of an organization', async (t)
   t.match(made.data, { full_name: 'acme/tool', owner: { login: 'acme' } })
   t.equal(await statusOf(bob.orgs.createOrgRepo('acme', { name: 'mine' })), 403)
   t.equal(await statusOf(alice.orgs.createOrgRepo('nowhere', { name: 'mine' })), 404)
-  t.equal(await statusOf(alice.orgs.createOrgRepo('bob', { name: 'mine' })), 404, 'a user is no organization')
+  t.equal(
+    await statusOf(alice.orgs.createOrgRepo('bob', { name: 'mine' })),
+    404,
+    'a user is not an organization',
+  )
   t.equal(await statusOf(server.anonymous.orgs.createOrgRepo('acme', { name: 'mine' })), 401)
 
   t.equal(await statusOf(bob.repos.repoGet('acme', 'tool')), 404)
@@ -243,7 +247,11 @@ t.test('collaborators have the permission that they were given, in the API and i
   t.equal((await repos.repoDeleteCollaborator('alice', 'shared', 'carol')).status, 204)
   t.equal(await statusOf(carol.repos.repoGet('alice', 'shared')), 404)
   await t.rejects(work.git('fetch', '-q'), /not found/)
-  t.equal((await repos.repoDeleteCollaborator('alice', 'shared', 'carol')).status, 204, 'twice is no error')
+  t.equal(
+    (await repos.repoDeleteCollaborator('alice', 'shared', 'carol')).status,
+    204,
+    'twice is not an error',
+  )
 
   t.equal(await statusOf(repos.repoAddCollaborator('alice', 'shared', 'nobody', {})), 422)
   t.equal(await statusOf(repos.repoAddCollaborator('alice', 'shared', 'alice', {})), 422, 'the owner')

@@ -37,7 +37,7 @@ t.test('a team is requested, its members are notified, and the verdict of one an
   const review = (login: string, event: string) =>
     onApp(login, 'POST', `pulls/${index}/reviews`, { event, body: 'Hm' })
   await review('bob', 'COMMENT')
-  t.strictSame(await teamsOf(index), ['Core', 'Owners', 'readers'], 'a comment is no answer')
+  t.strictSame(await teamsOf(index), ['Core', 'Owners', 'readers'], 'a comment does not answer')
   t.match(await review('bob', 'APPROVED'), { status: 200 })
   t.strictSame(await teamsOf(index), ['Owners', 'readers'])
   t.equal(await wanted('carol'), 0)

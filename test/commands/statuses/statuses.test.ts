@@ -115,7 +115,7 @@ t.test('statuses of commits over HTTP', async (t) => {
       t.equal((await post(ref.replaceAll('/', '%2F'), { state: 'success' })).status, 404, ref)
     }
     const blob = await work.git('rev-parse', 'HEAD:a.txt')
-    t.equal((await post(blob, { state: 'success' })).status, 404, 'a blob is no commit')
+    t.equal((await post(blob, { state: 'success' })).status, 404, 'a blob is not a commit')
     t.match((await get('commits/feature/x')).json, { sha: head }, 'the commit itself')
   })
 

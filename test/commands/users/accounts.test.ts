@@ -555,7 +555,7 @@ t.test('commits that the server makes carry the address that the API shows', asy
   await merge(await open('two'), { Do: 'squash' })
   const squash = await show('main')
   t.match(squash, `${hidden} ${hidden}`, 'squash')
-  t.notMatch(squash, /alice@example\.org/, 'the author is no co-author with another address')
+  t.notMatch(squash, /alice@example\.org/, 'the author is not a co-author with another address')
   await branch('three', { three: '3' })
   await merge(await open('three'), { Do: 'rebase' })
   t.match(await show('main'), new RegExp(` ${hidden}\n`), 'rebase: the committer')

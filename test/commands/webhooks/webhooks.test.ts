@@ -157,7 +157,7 @@ t.test('webhooks belong to one scope, and are limited', async (t) => {
   t.equal(statuses.filter((status) => status === 201).length, MAX_WEBHOOKS - 1)
   t.equal(statuses.filter((status) => status === 422).length, 5)
   const again = await keyed()
-  t.same([again.status, again.body], [201, first.body], 'a repeated request is no further webhook')
+  t.same([again.status, again.body], [201, first.body], 'a repeated request is not a second webhook')
 })
 
 t.test('webhooks go with their repository and with their user', async (t) => {

@@ -73,7 +73,7 @@ t.test('a rule is created once, and one without a priority comes after all other
     .thenRefused('forbidden', 'branch protection "main" already exists')
 })
 
-t.test('an edit keeps the time of creation; an edit without changes is no event', async (t) => {
+t.test('an edit keeps the time of creation; an edit without changes appends no event', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given(created, set('main'))
     .when((state) => decideEditProtection(state, 'main', (rule) => ({ ...rule, push: true }), LATER))

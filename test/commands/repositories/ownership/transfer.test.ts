@@ -75,7 +75,7 @@ t.test(
     t.equal(
       (await call('alice', 'GET', `/api/v1/repos/bob/${name}`)).status,
       404,
-      'the old owner has no rights',
+      'the old owner has lost access',
     )
     t.equal((await call('alice', 'GET', path)).status, 404, 'nor is told where it is')
     t.equal(await statusOf(bob.repos.acceptRepoTransfer('bob', name)), 404, 'no transfer is pending')
@@ -100,7 +100,7 @@ t.test('the recipient rejects a transfer, the sender or the owner cancels it', a
   t.notOk(taken.data.repo_transfer)
   await alice.repos.repoTransfer('alice', name, { new_owner: 'bob' })
   await alice.repos.repoAddCollaborator('alice', name, 'carol', { permission: 'admin' })
-  t.equal(await statusOf(carol.repos.rejectRepoTransfer('alice', name)), 403, 'an admin is no owner')
+  t.equal(await statusOf(carol.repos.rejectRepoTransfer('alice', name)), 403, 'an admin is not an owner')
   t.equal((await admin.repos.rejectRepoTransfer('alice', name)).status, 200)
   t.equal(await statusOf(carol.repos.repoTransfer('alice', name, { new_owner: 'carol' })), 403)
 })
