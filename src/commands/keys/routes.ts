@@ -1,7 +1,4 @@
-/**
- * Adds and removes public keys: `/user/keys`, `/repos/{owner}/{repo}/keys`. They are only listed, without an SSH
- * server.
- */
+/** Adds and removes public keys: `/user/keys`, `/repos/{owner}/{repo}/keys`. There is no SSH server. */
 import { Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { DeployKeyWire, deployKeyFor, deployKeyWire, PublicKeyWire } from '../../api/keys/keys.ts'
