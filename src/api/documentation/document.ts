@@ -9,7 +9,7 @@ import {
 } from '../../http/answers/error-answers.ts'
 import { EXAMPLES } from './example-table.ts'
 import { FIELDS } from './field-table.ts'
-import { type OperationRow, operationOf, PUBLIC_TAGS, TAGS } from './operations.ts'
+import { isAnonymous, type OperationRow, operationOf, TAGS } from './operations.ts'
 import { INTEGERS, PARAMETERS, VALUES } from './parameter-table.ts'
 
 type Json = Record<string, unknown>
@@ -44,7 +44,7 @@ function describedParameters(schema: unknown, operation: OperationRow): unknown 
 }
 
 /** Credentials of an operation with the scope that a token needs. Anonymous reading depends on the resource. */
-function securityOf(method: string, config: object | undefined, { id, tag }: OperationRow) {
+function securityOf(method: string, config: object | undefined, operation: OperationRow) {
   const {
     scope = 'repository',
     scopeLevel = method === 'GET' ? 'read' : 'write',
@@ -53,8 +53,7 @@ function securityOf(method: string, config: object | undefined, { id, tag }: Ope
     scopeLevel?: string
   } = config ?? {}
   const scopes = [scope].flat().map((category) => `${scopeLevel}:${category}`)
-  const isPublic = method === 'GET' && PUBLIC_TAGS.has(tag) && !id.includes('Current')
-  return [{ token: scopes }, { basic: [] }, ...(isPublic ? [{}] : [])]
+  return [{ token: scopes }, { basic: [] }, ...(isAnonymous(method, operation) ? [{}] : [])]
 }
 
 /** The schema of a route with what only readers need. */

@@ -44,7 +44,7 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
 export const TAGS = Object.keys(OPERATIONS).map((name) => ({ name, description: DESCRIPTIONS[name] ?? name }))
 
 /** Tags with operations that anonymous callers may use on public resources. */
-export const PUBLIC_TAGS: ReadonlySet<string> = new Set([
+const PUBLIC_TAGS: ReadonlySet<string> = new Set([
   'history',
   'replay',
   'repository',
@@ -67,3 +67,50 @@ export function operationUrl({ method, routeOptions }: FastifyRequest, docsUrl: 
     schema?.hide === true ? undefined : operationOf(method === 'HEAD' ? 'GET' : method, url ?? '')
   return operation === undefined ? docsUrl : `${docsUrl}#/${operation.tag}/${operation.id}`
 }
+
+/** Operations of these tags that answer 401 to anonymous callers. */
+const NOT_ANONYMOUS: ReadonlySet<string> = new Set([
+  'adminGetHistory',
+  'getUserSettings',
+  'getVerificationToken',
+  'issueCheckSubscription',
+  'issueSearchIssues',
+  'orgGetHook',
+  'orgGetTeam',
+  'orgGetUserPermissions',
+  'orgListHookDeliveries',
+  'orgListHooks',
+  'orgListTeamMember',
+  'orgListTeamMembers',
+  'orgListTeamRepo',
+  'orgListTeamRepos',
+  'orgListTeams',
+  'repoCheckCollaborator',
+  'repoCheckTeam',
+  'repoGetAssignees',
+  'repoGetBranchProtection',
+  'repoGetHook',
+  'repoGetKey',
+  'repoGetRepoPermissions',
+  'repoGetReviewers',
+  'repoGetTagProtection',
+  'repoListBranchProtection',
+  'repoListCollaborators',
+  'repoListHookDeliveries',
+  'repoListHooks',
+  'repoListKeys',
+  'repoListTagProtection',
+  'repoListTeams',
+  'teamSearch',
+  'topicSearch',
+  'userGetHook',
+  'userGetTokens',
+  'userListEmails',
+  'userListHookDeliveries',
+  'userListHooks',
+  'userListTeams',
+])
+
+/** Whether anonymous callers may use the operation on public resources. */
+export const isAnonymous = (method: string, { id, tag }: OperationRow): boolean =>
+  method === 'GET' && PUBLIC_TAGS.has(tag) && !id.includes('Current') && !NOT_ANONYMOUS.has(id)
