@@ -1,4 +1,4 @@
-/** What a client may hold of the server: connections, time and memory. */
+/** Limits of clients: connections, time and memory. */
 import t from 'tap'
 import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
