@@ -1,4 +1,4 @@
-/** The child process of an attacker, at low priority: its own computing is not the server's load. */
+/** The child process of an attacker, at low priority, so that its own computing does not load the server. */
 import { setMaxListeners } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
@@ -14,7 +14,7 @@ export interface AttackQuestion {
 
 setPriority(19)
 try {
-  // Where each session has its share of the processors, its priority counts.
+  // With session groups, the priority within the session counts.
   writeFileSync('/proc/self/autogroup', '10')
 } catch {
   // Without session groups, the priority of the process applies.
@@ -32,7 +32,7 @@ await serveParent(
   {},
   async ({ stage, names }: AttackQuestion) => {
     await stop()
-    // Each socket and each request listens to it.
+    // Aborts the sockets and requests.
     setMaxListeners(0, stopping.signal)
     running = Promise.all(names.map((name) => ATTACKS[name]?.(stage, stopping.signal)))
     return {}

@@ -1,7 +1,6 @@
 /**
- * `npm run bench [-- --quick] [--only get,list]`: measures each kind of work, and a ceiling for it in the
- * same run. It prints a table for people. It doesn't fail when a goal is missed. `--nodes 2` measures two servers
- * behind a proxy beside one, and nothing else.
+ * `npm run bench [-- --quick] [--only get,list]`: measures each kind of work, and a ceiling for it in the same run.
+ * Prints a table. Does not fail when a goal is missed. `--nodes 2` only measures two servers behind a proxy beside one.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -36,7 +35,7 @@ const GROUPS = [
   'eventstore',
 ] as const
 export type Group = (typeof GROUPS)[number]
-/** Groups with logs of their own. The others share one. */
+/** Groups with logs of their own. The other groups share one. */
 const OWN_LOG: ReadonlySet<Group> = new Set(['issues', 'history', 'clones', 'eventstore'])
 
 /** The amounts of data and work. */
@@ -44,13 +43,13 @@ export interface Sizes {
   /** Pull requests in each of the two repositories whose lists are read. */
   small: number
   large: number
-  /** How often each measurement is repeated. The median counts. */
+  /** Repetitions of each measurement. The median counts. */
   rounds: number
-  /** Seconds of one measurement. */
+  /** Duration of one measurement, in seconds. */
   seconds: number
   /** Repositories without pull requests: each gets one light PUT. */
   light: number
-  /** Twice as many are opened: the first half compiles the code. */
+  /** The number of opened ones is double: the first half compiles the code. */
   pullsToOpen: number
   merges: number
   /** Issues of the server with few issues, and of the one with many. */
@@ -58,7 +57,7 @@ export interface Sizes {
   manyIssues: number
   /** Repositories of each of these two servers. */
   repositories: number
-  /** Enough that the warm-up, half of them, compiles the code: it goes through most of the server, and the ceiling is short. */
+  /** The warm-up, half of them, must compile the code: it covers most of the server, and the ceiling is short. */
   issuesToOpen: number
   /** Events of the pull request whose history is read and replayed. */
   historyEvents: number

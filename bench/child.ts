@@ -13,15 +13,12 @@ export interface Child<Ready> {
   stop(): Promise<void>
 }
 
-/**
- * Starts `bench/<name>-process.ts`. It sends a message when it is ready, and then answers one question at a
- * time.
- */
+/** Starts `bench/<name>-process.ts`. It sends a message when it is ready, and then answers one question at a time. */
 export async function startChild<Ready>(
   name: 'server' | 'bare' | 'load' | 'attack' | 'proxy',
   environment: Record<string, string> = {},
 ): Promise<Child<Ready>> {
-  // Taking the types off would be 25 of the megabytes that are measured.
+  // Type stripping would add 25 MB to the measured memory.
   const isMeasured = name === 'server'
   const file = isMeasured
     ? await plainProgram(name)
@@ -46,7 +43,7 @@ export async function startChild<Ready>(
   }
 }
 
-/** The process as plain JavaScript, in `.bench-build/`. Returns its file. */
+/** Builds the process as plain JavaScript in `.bench-build/`. Returns its file. */
 async function plainProgram(name: string): Promise<string> {
   const inCheckout = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
   const outfile = inCheckout(`.bench-build/${name}-process.js`)
@@ -61,7 +58,7 @@ async function plainProgram(name: string): Promise<string> {
   return outfile
 }
 
-/** The child's next message. It has the type that the caller expects. @throws when the child ends */
+/** Returns the child's next message, typed as the caller expects. @throws when the child ends */
 async function nextMessage(child: ChildProcess, name: string) {
   const done = new AbortController()
   try {

@@ -1,6 +1,6 @@
 /**
- * Measures clones of a repository that came by many small pushes, before and after its maintenance. The ceiling is the
- * same history in one fresh pack, served by the same server.
+ * Measures clones of a repository with many small pushes, before and after its maintenance. The ceiling is the same
+ * history in one fresh pack on the same server.
  */
 
 import { spawn } from 'node:child_process'
@@ -88,7 +88,7 @@ async function fillAsPushed(source: string, dir: string): Promise<void> {
   await gitOutput(['update-ref', 'refs/heads/main', tip], { dir })
 }
 
-/** The medians of the times of clones, in milliseconds. */
+/** Returns the medians of the durations of clones, in milliseconds. */
 async function cloneTimes({ dataDir }: Target, urls: readonly string[], rounds: number): Promise<number[]> {
   const times = urls.map((): number[] => [])
   const to = join(dataDir, 'clone')

@@ -44,7 +44,7 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   const admin = await makeAdmin(environment)
   const events = await seed(url, join(directory, 'seed'), sizes)
 
-  // Before the catch-up and after it: other work on the machine comes and goes.
+  // Before and after the catch-up, because other load on the machine varies.
   const before = await subscriptionRate(client, events)
   // The views are new, so the server folds the whole log. As with an embedded log, processes start at its end.
   const behind = { ...environment, DATA_DIR: join(directory, 'behind'), ...readModelsIn('behind') }
@@ -69,7 +69,7 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
     const posts = await postIssues(target, load, CLIENTS, amount)
     // A single client does not wait for leftover work of processes.
     await processesAtEnd(server.ready.url)
-    // The medians: each half minute EventStoreDB stands still for up to seconds, in which no round trip is.
+    // The medians: EventStoreDB stops for up to seconds each half minute, and no round trip takes that long.
     const one = await postIssues(target, load, 1, Math.ceil(amount / 10))
     const appends = await appendFor(client, CLIENTS, sizes.seconds)
     const append = await appendFor(client, 1, sizes.seconds)
@@ -115,9 +115,8 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
 const END_MS = 10_000
 
 /**
- * Checks that subscriptions report the end of the old events. Otherwise a server cannot tell that it has caught up, and
- * the measurements would never begin.
- * @throws an error that explains it, or the driver's without a server
+ * Checks that subscriptions report the end of the old events. Otherwise a server cannot detect that it has caught up,
+ * and the measurements would never begin. @throws an error that explains it, or the driver's without a server
  */
 export async function requireEnd(client: EventStoreDBClient, withinMs = END_MS): Promise<void> {
   const subscription = client.subscribeToAll({ fromPosition: END })
@@ -134,7 +133,7 @@ export async function requireEnd(client: EventStoreDBClient, withinMs = END_MS):
   }
 }
 
-/** Waits until no process reads old events any more: that is work of a new server, and not of its requests. */
+/** Waits until all processes have read the old events, which is work of a new server, not of its requests. */
 async function processesAtEnd(url: string): Promise<void> {
   for (;;) {
     const answer = await fetch(`${url}/healthz`)
@@ -145,7 +144,7 @@ async function processesAtEnd(url: string): Promise<void> {
   }
 }
 
-/** Where the measured server has its read models: a new database, if they are not embedded. */
+/** Location of the measured server's read models: a new database, if they are not embedded. */
 function readModelsIn(name: string): { MONGODB_URL?: string } {
   const { TEST_MONGODB_URL: url } = process.env
   return url === undefined ? {} : { MONGODB_URL: withDatabase(url, name) }
@@ -201,8 +200,8 @@ async function seed(url: string, directory: string, sizes: Sizes): Promise<numbe
   const to = openEventStoreDb(url)
   const streams = new Map<string, NewEvent[]>()
   for await (const event of from.readAll()) {
-    // The measured server has its own users, repositories and numbers: only the issues are copied, of a repository
-    // that it will not make.
+    // The measured server has its own users, repositories and numbers. Only the issues are copied, of a repository that
+    // this server does not create.
     const [, index] = /^issue-\d+\.(\d+)$/.exec(event.stream) ?? []
     if (index === undefined) continue
     const stream = issueStream(SEEDED_ID, Number(index))
@@ -235,7 +234,10 @@ async function subscriptionRate(client: EventStoreDBClient, events: number): Pro
   return (events / (performance.now() - started)) * 1000
 }
 
-/** Appends with the driver alone, each to a stream of its own, like an issue: how many a second, and how long one takes. */
+/**
+ * Measures appends with the driver alone, each to its own stream, like an issue: appends per second, and duration of
+ * one.
+ */
 async function appendFor(
   client: EventStoreDBClient,
   clients: number,
@@ -245,7 +247,7 @@ async function appendFor(
   const times: number[] = []
   async function writer(): Promise<void> {
     while (performance.now() < end) {
-      // The type is one that read models skip.
+      // Read models skip this type.
       const event = jsonEvent({ type: '$bench', data: { text: 'x'.repeat(200) } })
       const began = performance.now()
       await client.appendToStream(`$bench-${randomUUID()}`, event, { expectedRevision: 'no_stream' })

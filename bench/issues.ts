@@ -7,7 +7,7 @@ import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'
 import { environmentOf, makeAdmin, seedFor } from './log.ts'
-import { CONNECTIONS, measureInTurn } from './rates.ts'
+import { CONNECTIONS, measureAlternately } from './rates.ts'
 import { RARE_WORD } from './seed/issue.ts'
 import type { ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
@@ -15,7 +15,7 @@ import { api, loadOf, type Target } from './target.ts'
 import { appendRate, CLIENTS } from './writes.ts'
 
 const READER = { username: 'reader', email: 'reader@example.org', password: 'bench reader password' }
-/** The repository with almost all issues, and how many of them have the rare word. */
+/** The repository with almost all issues, and the number of its issues with the rare word. */
 const NAME = 'issues'
 const MARKED = 30
 
@@ -34,8 +34,8 @@ export async function measureIssues(directory: string, sizes: Sizes): Promise<Ro
 
   async function compare(work: string, path: string): Promise<Row> {
     const rates = { own: rate(many, path), ceiling: rate(few, path) }
-    const { own: withMany, ceiling: withFew } = await measureInTurn(sizes, rates, async () => {
-      // Wait until the servers are idle: late answers of the warm-up must not slow down the measurement.
+    const { own: withMany, ceiling: withFew } = await measureAlternately(sizes, rates, async () => {
+      // Waits until the servers are idle, so that late answers of the warm-up do not slow down the measurement.
       for (const { target } of [few, many]) await api(target, 'GET', path)
     })
     const [one, other] = [milliseconds(1000 / withMany), milliseconds(1000 / withFew)]

@@ -11,7 +11,7 @@ export interface LoadQuestion {
   headers: Record<string, string>
   /** Seconds, or a number of requests. */
   end: { duration: number } | { amount: number }
-  /** Sent instead of a GET. `{n}` in path and body is the number of the request, counted from `first`. */
+  /** Sent instead of a GET. `{n}` in path and body is replaced by the number of the request, counted from `first`. */
   write?: { method: 'POST' | 'PUT'; path: string; body: string; first: number }
 }
 
@@ -29,8 +29,8 @@ export interface Load {
 async function loadHttp({ url, connections, headers, end, write }: LoadQuestion): Promise<Load> {
   let n = write?.first ?? 0
   const started = performance.now()
-  // With an amount of requests, autocannon ends only at the next full second. So measure until the last
-  // answer.
+  // With a number of requests, autocannon ends only at the next full second, so the time of the last answer is
+  // measured.
   let answered = started
   const options: autocannon.Options = {
     url,

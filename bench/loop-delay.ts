@@ -1,4 +1,4 @@
-/** Measures how late the event loop of this process is. */
+/** Measures the delay of this process's event loop. */
 import { readFileSync } from 'node:fs'
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 
@@ -6,7 +6,7 @@ import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 export interface LoopDelay {
   p99: number
   max: number
-  /** Longest turn without the time of other processes; undefined where the system cannot tell. */
+  /** Longest iteration without the time of other processes; undefined where the system does not report it. */
   held: number | undefined
   /** Processor time of this process since then, of all threads. */
   processor: number
@@ -14,7 +14,7 @@ export interface LoopDelay {
 
 const RESOLUTION_MS = 5
 
-/** How long the main thread was ready to run and did not get a processor since its start, in milliseconds. */
+/** Time that the main thread has waited for a processor since its start, in milliseconds. */
 function waitedForProcessor(): number | undefined {
   try {
     const [, waited] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ')
@@ -26,7 +26,7 @@ function waitedForProcessor(): number | undefined {
 
 /**
  * Watches the loop at a cost of about 1 % of its time. Returns a function that returns the delays since its last call.
- * @param isHeld called with the delay of each turn and the time since the beginning of the turn before
+ * @param isHeld called with the delay of each iteration and the time since the beginning of the previous one
  */
 export function watchLoop(isHeld: (late: number, ago: number) => void): () => LoopDelay {
   const loop = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
@@ -42,7 +42,7 @@ export function watchLoop(isHeld: (late: number, ago: number) => void): () => Lo
     const now = moment()
     if (now.waited !== undefined && before.waited !== undefined) {
       const behind = now.at - before.at - RESOLUTION_MS - (now.waited - before.waited)
-      // A timer may also be late while the loop waits for it: when the machine itself stood still.
+      // A timer is also late when the machine itself stood still.
       const late = Math.min(behind, now.active - before.active)
       held = Math.max(held ?? 0, late)
       isHeld(late, now.at - before.at)

@@ -1,19 +1,19 @@
-/** Finds the code that blocks the event loop of this process: a profile, and the long turns of the loop. */
+/** Finds the code that blocks the event loop of this process, from a profile and the long iterations of the loop. */
 import { Session } from 'node:inspector/promises'
 
-/** A long turn of the event loop. */
+/** A long iteration of the event loop. */
 export interface Held {
   ms: number
-  /** The stacks that it was in, innermost function first, with the milliseconds in each; the longest first. */
+  /** The sampled stacks, innermost function first, with the milliseconds in each; the longest first. */
   stacks: [stack: string, ms: number][]
 }
 
-/** Functions of a stack that are shown. */
+/** Number of printed functions of a stack. */
 const DEPTH = 8
 const STACKS = 4
 const SAMPLING_US = 500
 
-/** Both are in milliseconds of the clock that a profile has. */
+/** Both are in milliseconds of the profile's clock. */
 interface Turn {
   from: number
   to: number
@@ -29,9 +29,9 @@ export async function profileLoop() {
   let turns: Turn[] = []
   let isAsked = false
   return {
-    /** Records a turn of `held` milliseconds that ends now. */
+    /** Records an iteration of `held` milliseconds that ends now. */
     note(held: number, wall: number): void {
-      // This turn began with the last call.
+      // This iteration began with the last call.
       if (isAsked) {
         isAsked = false
         return
@@ -39,7 +39,7 @@ export async function profileLoop() {
       const to = Number(process.hrtime.bigint()) / 1e6
       turns.push({ from: to - wall, to, held })
     },
-    /** Returns the code that blocked the loop since the last call, longest turns first. */
+    /** Returns the code that blocked the loop since the last call, longest iterations first. */
     async holders(count: number): Promise<Held[]> {
       const { profile } = await session.post('Profiler.stop')
       await session.post('Profiler.start')

@@ -18,7 +18,7 @@ import { api, loadOf, type Target } from './target.ts'
 import { CLIENTS, makeRepository } from './writes.ts'
 
 const NAME = 'nodes'
-/** Pull requests in the repository: a page. */
+/** Pull requests in the repository: one page. */
 const PULLS = 30
 
 /** Measured work, in the order of its rows. */
@@ -83,7 +83,7 @@ export async function measureNodes(directory: string, sizes: Sizes, count: numbe
   })
 }
 
-/** Real servers where the environment names them, and doubles. */
+/** Real servers where the environment names them, otherwise doubles. */
 async function openStores(directory: string) {
   const { TEST_EVENTSTORE_URL: events, TEST_MONGODB_URL: documents } = process.env
   const log = events === undefined ? await startDouble('eventstore', join(directory, 'log')) : undefined
@@ -102,7 +102,7 @@ async function openStores(directory: string) {
   }
 }
 
-/** Requests per second of each kind of work. Reads and writes have their usual numbers of clients. */
+/** Measures requests per second of each kind of work. Reads and writes have their usual numbers of clients. */
 async function ratesOf(url: string, path: string, target: Target, load: Child<object>): Promise<Rates> {
   const { admin, sizes } = target
   const headers = { authorization: `token ${admin.token}` }
@@ -124,7 +124,7 @@ async function ratesOf(url: string, path: string, target: Target, load: Child<ob
   const get = await reads('/pulls/1')
   const list = await reads('/pulls')
   const post = await writes('/issues', { title: 'Number {n}', body: 'What happens, and what should.' }, 1)
-  // Each to another issue. The issues come after the pull requests.
+  // Each to its own issue. The issues come after the pull requests.
   const comment = await writes('/issues/{n}/comments', { body: 'Comment {n}' }, PULLS + 1)
   return {
     'get one pull request': get,

@@ -1,4 +1,4 @@
-/** The child process with the load balancer: a process of its own, like everything that is not measured. */
+/** The child process with the load balancer, separate because it is not measured. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { startProxy } from '../faults/proxy.ts'
 import { serveParent } from './serve-parent.ts'
@@ -7,7 +7,7 @@ export interface ProxyReady {
   url: string
 }
 
-/** The servers that answer from now on, at most as many as there are places. */
+/** The servers that answer from now on, at most one for each place. */
 export interface ProxyQuestion {
   urls: readonly string[]
 }

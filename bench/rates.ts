@@ -15,7 +15,7 @@ export interface Rates {
  * Resolves to the median of each rate. Alternates them, so that other load on the host affects both. `afterWarmUp` runs
  * once before the first round.
  */
-export async function measureInTurn(
+export async function measureAlternately(
   sizes: Sizes,
   measure: Record<keyof Rates, (seconds: number) => Promise<number>>,
   afterWarmUp = async () => {},

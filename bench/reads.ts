@@ -4,7 +4,7 @@ import type { Group } from './bench.ts'
 import { startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'
 import { LARGE, SMALL } from './log.ts'
-import { CONNECTIONS, measureInTurn, type Rates } from './rates.ts'
+import { CONNECTIONS, measureAlternately, type Rates } from './rates.ts'
 import { perSecond, type Row, ratioRow } from './table.ts'
 import { api, loadOf, type Target } from './target.ts'
 
@@ -23,7 +23,7 @@ export async function measureReads(target: Target, wanted: readonly Group[]): Pr
     const url = `${server.ready.url}/api/v1${path}`
     const body: object = await api(target, 'GET', path)
     await bare.ask({ body })
-    return measureInTurn(sizes, { own: (s) => rate(url, s), ceiling: (s) => rate(bare.ready.url, s) })
+    return measureAlternately(sizes, { own: (s) => rate(url, s), ceiling: (s) => rate(bare.ready.url, s) })
   }
 
   const rows: Row[] = []

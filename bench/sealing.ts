@@ -11,7 +11,7 @@ import { READ_MODELS } from '../src/projections/views/views.ts'
 import { seedEvents } from './seed/events.ts'
 import { median, type Row, ratioRow } from './table.ts'
 
-/** Sealed texts may cost this much more. */
+/** Maximum additional cost of sealed texts, as a ratio. */
 const MOST = 1.15
 const DEADLINE_MS = 600_000
 
@@ -40,7 +40,7 @@ async function catchUp(directory: string, isSealed: boolean, round: number, coun
   return user / count
 }
 
-/** `pulls`: how many pull requests, and as many issues, the logs have. */
+/** `pulls`: number of pull requests, and of issues, in the logs. */
 export async function measureSealing(directory: string, pulls: number, rounds: number): Promise<Row[]> {
   const author = { id: 1, login: 'admin' }
   const owner = { ...author, kind: 'user' } as const

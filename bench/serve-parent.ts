@@ -1,7 +1,7 @@
-/** The child's side of a measurement, separate from modules that must not be measured with the server. */
+/** The child's side of a measurement, without modules that would change the measured server. */
 import { on } from 'node:events'
 
-/** Sends `ready`, then answers one question after the other until the parent disconnects. */
+/** Sends `ready`, then answers questions one by one until the parent disconnects. */
 export async function serveParent<Question>(
   ready: object,
   answer: (question: Question) => Promise<object>,

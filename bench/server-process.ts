@@ -25,7 +25,7 @@ export interface Memory {
   peak: number
 }
 
-// Measure the build, as in production, not the sources through a loader.
+// Measures the build, as in production, not the sources through a loader.
 const built = (name: string) => new URL(`../dist/${name}.js`, import.meta.url).href
 const { loadConfig }: typeof import('../src/config/config.ts') = await import(built('config/config'))
 const { startServer }: typeof import('../src/server/server.ts') = await import(built('server/server'))
@@ -41,11 +41,11 @@ const server = await startServer(config, pino({ level: config.logLevel }))
 const recovered = server.recovered.then((): Recovered => ({ after: performance.now() - began }))
 const ready: ServerReady = { url: server.url, grpcAddress: server.grpcAddress }
 
-/** Minimum length of a turn that is profiled on request, in milliseconds. */
+/** Minimum length of an iteration that is profiled on request, in milliseconds. */
 const HOLDS_MS = 10
 const holders = process.env.PROFILE_LOOP === undefined ? undefined : await profileLoop()
 
-/** Starts at the first request, so that other measurements do not pay for it. */
+/** Starts at the first request, so that it does not slow down other measurements. */
 let loopDelay: (() => LoopDelay) | undefined
 
 async function answerTo({ what }: ServerQuestion): Promise<Recovered | Memory | LoopDelay | Held[]> {

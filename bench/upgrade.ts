@@ -5,7 +5,7 @@
 import type { BareReady } from './bare-process.ts'
 import { startChild } from './child.ts'
 import type { LoadQuestion } from './load-process.ts'
-import { CONNECTIONS, measureInTurn, type Rates } from './rates.ts'
+import { CONNECTIONS, measureAlternately, type Rates } from './rates.ts'
 import { perSecond, type Row, ratioRow } from './table.ts'
 import { api, loadOf, type Target } from './target.ts'
 
@@ -24,7 +24,7 @@ export async function measureUpgrade(target: Target): Promise<Row[]> {
     return (await loadOf(load, question)).rate
   }
   const compare = (own: string, ceiling: string) =>
-    measureInTurn(sizes, { own: rate(own), ceiling: rate(ceiling) })
+    measureAlternately(sizes, { own: rate(own), ceiling: rate(ceiling) })
 
   const grpc = await compare(`grpc://${server.ready.grpcAddress}`, `grpc://${bare.ready.grpcAddress}`)
   const http = await compare(`${server.ready.url}${PATH}`, bare.ready.url)

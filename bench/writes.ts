@@ -53,7 +53,7 @@ export async function measurePosts(target: Target): Promise<Row[]> {
   await api(target, 'POST', '/admin/users', other)
   const appends: number[] = []
   const collaborators: number[] = []
-  // The load generator also prepares one request per connection that it never sends, so leave room for those.
+  // The load generator also prepares one unsent request per connection; leave room for those.
   const amount = Math.floor(sizes.light / (sizes.rounds + 1)) - 2 * CLIENTS
   for (let i = 0; i <= sizes.rounds; i++) {
     const path = `/repos/${admin.login}/${LIGHT}-{n}/collaborators/${other.username}`
@@ -129,7 +129,7 @@ async function gitRate({ dir }: Repository, times: number): Promise<number> {
       const [ours, theirs] = [tips.get(main), tips.get(head)]
       if (ours == null || theirs == null) throw new Error(`head-${n} does not exist`)
       const base = await mergeBase(dir, ours, theirs)
-      // git itself, where the server has found a way without it.
+      // git itself, although the server no longer needs it here.
       const diff = ['diff-tree', '-r', '-M', '--shortstat', base ?? ours, theirs, '--']
       await Promise.all([gitOutput(diff, { dir }), mergeTrees(dir, ours, theirs)])
       await gitOutput(['update-ref', `refs/bench/${n}/head`, theirs, ZERO_ID], { dir })
@@ -165,7 +165,7 @@ export async function measureMerges(target: Target): Promise<Row[]> {
   ]
 }
 
-/** git itself, also where the server has found a way without it. */
+/** git itself, although the server may no longer need it here. */
 async function mergeByGit(dir: string, baseRef: string, headRef: string): Promise<void> {
   const [base = '', head = ''] = await gitLines(['rev-parse', baseRef, headRef], { dir })
   const [tree = ''] = await gitLines(['merge-tree', '--write-tree', base, head], { dir })

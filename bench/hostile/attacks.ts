@@ -1,4 +1,4 @@
-/** Attacks on a running server. Each is a function that runs until it is stopped. */
+/** Attacks on a running server. Each function runs until it is stopped. */
 import { randomBytes } from 'node:crypto'
 import { request as httpRequest } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -13,7 +13,7 @@ const API = `/api/v1/repos${EVIL}`
 const DOUBLINGS = 11
 const LONG_TEXT = 60 * 1024
 
-/** Where attackers come from: not from where honest clients come, as limits are shared out by address. */
+/** Addresses of the attackers. Honest clients have other addresses, because limits are per address. */
 const addressOf = (n: number) => `127.0.0.${2 + (n % 4)}`
 
 /** Runs many attackers concurrently, each in a loop that ignores failures. */
@@ -28,14 +28,14 @@ async function crowd(
         () => false,
         () => true,
       )
-      // A server that refuses connections gets a moment, so that the attacker's own process does not spin.
+      // After a refused connection, waits a moment, so that the attacker's process does not spin.
       if (failed) await delay(20, undefined, { signal }).catch(() => {})
     }
   }
   await Promise.all(Array.from({ length: size }, (_, n) => one(n)))
 }
 
-/** Opens a socket, lets `talk` write, and resolves when the socket has closed, at the latest at the signal. */
+/** Opens a socket, runs `talk`, and resolves when the socket is closed or the signal is aborted. */
 function onSocket(
   { url }: Stage,
   signal: AbortSignal,

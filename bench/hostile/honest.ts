@@ -9,18 +9,18 @@ type Kind = (typeof KINDS)[number]
 
 export interface Waiting {
   kind: Kind
-  /** From the moment it was due to its end. */
+  /** Time from when it was due to its end, in milliseconds. */
   ms: number
   /** Reason of the failure, if any. */
   failure?: string
 }
 
-/** Between two requests of one client, in milliseconds. */
+/** Interval between two requests of one client, in milliseconds. */
 const PACE_MS = 100
-/** How long a client waits before it gives up. */
+/** Timeout of a client, in milliseconds. */
 const PATIENCE_MS = 60_000
 
-/** `before` is work of the client's own: it is not waited for at the server. */
+/** `before` is the client's own work, which is not measured. */
 type Step = [kind: Kind, what: () => Promise<unknown>, before?: () => Promise<unknown>]
 
 /** The steps of one client's loop. `round` makes its names unique. */
@@ -66,7 +66,7 @@ function stepsOf(stage: Stage, n: number, round: string): Step[] {
   ]
 }
 
-/** Runs all honest clients for a time. @param phase makes names that no other phase has */
+/** Runs all honest clients for a time. @param phase makes names unique to this phase */
 export async function behaveWell(stage: Stage, phase: string, seconds: number): Promise<Waiting[]> {
   const end = performance.now() + seconds * 1000
   const waited: Waiting[] = []

@@ -1,8 +1,8 @@
 /**
- * `npm run hostile [-- --quick] [--only "bodies that never come,…"] [--together] [--holders]`: attacks a server while honest
- * clients work on it. For each attack, and for all at once (`--together`: for these alone), it prints how long the honest
- * ones waited, beside how long they wait when nobody attacks, and how late the server's event loop was; with `--holders`
- * also what held it. It does not fail when a goal is missed.
+ * `npm run hostile [-- --quick] [--only "bodies that never come,…"] [--together] [--holders]`: attacks a server while
+ * honest clients work on it. For each attack, and for all at once (`--together`: only for these), it prints the latency
+ * of honest clients beside their latency without an attack, and the delay of the server's event loop; with `--holders`
+ * also the code that blocked it. It does not fail when a goal is missed.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { cpus, tmpdir } from 'node:os'
@@ -40,13 +40,13 @@ if (unknown.length > 0) {
 const wanted = names.filter((name) => only?.includes(name) ?? true)
 const seconds = options.quick ? 5 : 20
 
-/** The waiting times of a phase by kind, beside those without an attack. */
+/** The latencies of a phase by kind, beside those without an attack. */
 function rowsOf(attack: string, alone: readonly Waiting[], beside: readonly Waiting[]): Row[] {
   return KINDS.flatMap((kind) => {
     const of = (all: readonly Waiting[]) => all.filter((one) => one.kind === kind).map(({ ms }) => ms)
     const [now, then] = [percentile(of(beside), 0.99), percentile(of(alone), 0.99)]
     const work = `${attack}: p99 of a ${kind}`
-    // A short phase on a busy host has no data, so the goal is not met.
+    // On a busy host, a short phase may have no data, which counts as a missed goal.
     if (Number.isNaN(now) || Number.isNaN(then)) {
       const goal = `<= ${GOAL}`
       return [{ work, measured: 'none was done', ceiling: '', ratio: undefined, goal, met: false }]
@@ -63,7 +63,7 @@ function rowsOf(attack: string, alone: readonly Waiting[], beside: readonly Wait
 
 /**
  * On a busy host the loop is also late when other processes run, so only the blocked time counts. It still includes
- * waits for other threads of the server (garbage collection, the lock of file threads).
+ * waiting for other threads of the server (garbage collection, the lock of file threads).
  */
 const loopRow = (phase: string, { p99, max, held }: LoopDelay): Row => ({
   work: `${phase}: delay of the event loop`,
@@ -74,7 +74,7 @@ const loopRow = (phase: string, { p99, max, held }: LoopDelay): Row => ({
   met: (held ?? max) < GOAL_LOOP_MS,
 })
 
-/** How long all processors of the machine have been busy, in milliseconds. */
+/** Returns the busy time of all processors, in milliseconds. */
 const busyMs = () =>
   cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + user + nice + sys + irq, 0)
 

@@ -5,10 +5,10 @@ import { deflateSync } from 'node:zlib'
 const BLOB = 3
 const OFFSET_DELTA = 6
 const FIRST_BYTES = 1024 * 1024
-/** The most that one copy instruction of a delta copies. */
+/** Maximum bytes that one copy instruction of a delta copies. */
 const MAX_COPY = 0xffffff
 
-/** A number as the head of a pack's entry holds it: type, and size in pieces of 4 and then 7 bits. */
+/** Encodes a number as the header of a pack entry: type, and size in groups of 4 and then 7 bits. */
 function entryHead(type: number, size: number): Buffer {
   const bytes = [(type << 4) | (size & 15)]
   let rest = Math.floor(size / 16)
@@ -19,7 +19,7 @@ function entryHead(type: number, size: number): Buffer {
   return Buffer.from(bytes)
 }
 
-/** A size in a delta: 7 bits a byte, the lowest first. */
+/** Encodes a size in a delta: 7 bits per byte, the lowest first. */
 function deltaSize(size: number): Buffer {
   const bytes = [size % 128]
   let rest = Math.floor(size / 128)
@@ -30,7 +30,7 @@ function deltaSize(size: number): Buffer {
   return Buffer.from(bytes)
 }
 
-/** An instruction that copies `size` bytes from `offset` of the base. */
+/** Encodes an instruction that copies `size` bytes from `offset` of the base. */
 function copy(offset: number, size: number): Buffer {
   const head = Buffer.alloc(8)
   head[0] = 0xff
@@ -50,7 +50,7 @@ function doubling(baseBytes: number): Buffer {
   return Buffer.concat(parts)
 }
 
-/** How far before a delta its base begins, as packs hold it. */
+/** Encodes the distance from a delta back to its base. */
 function distance(bytes: number): Buffer {
   const digits = [bytes % 128]
   for (let rest = Math.floor(bytes / 128); rest > 0; rest = Math.floor(rest / 128)) {
@@ -62,9 +62,9 @@ function distance(bytes: number): Buffer {
 
 export interface PackBomb {
   pack: Buffer
-  /** The id of its first blob: a ref to it makes git look at all of them. */
+  /** The id of its first blob. A ref to it makes git read all of them. */
   firstId: string
-  /** The bytes of its largest object. */
+  /** Size of its largest object, in bytes. */
   unfoldsTo: number
 }
 

@@ -8,11 +8,11 @@ const run = promisify(execFile)
 
 export interface Stage {
   url: string
-  /** Where work trees are made. */
+  /** Directory of the work trees. */
   directory: string
   /** The number of honest users `honest-<n>`, from 0. Each has a repository `app` with pull request 1 and a clone. */
   honest: number
-  /** Number of lines of each file of `mallory/evil`, whose pull request 1 changes all of them. */
+  /** Number of lines of each file of `mallory/evil`. Its pull request 1 changes all of them. */
   lines: number
 }
 

@@ -24,7 +24,7 @@ import type { ReadStore } from '../../src/projections/store/read-store.ts'
 import { issueFacts, LABELS, MILESTONES } from './issue.ts'
 import { pullFacts } from './pull.ts'
 
-/** How many appends may be pending at the same time. */
+/** Maximum number of pending appends. */
 const MAX_PENDING = 2000
 const FIRST_MOMENT = Date.parse('2020-01-01T00:00:00.000Z')
 
@@ -33,13 +33,13 @@ export interface SeededRepository {
   private?: boolean
   pulls?: number
   issues?: number
-  /** How many of its issues have the rare word in the title. */
+  /** Number of its issues with the rare word in the title. */
   marked?: number
 }
 
 export interface SeedPlan {
   owner: AccountRef & { kind: AccountKind }
-  /** The user who creates everything; also the owner, when that is a user. */
+  /** The user who creates all resources, and the owner if the owner is a user. */
   author: AccountRef
   repositories: readonly SeededRepository[]
 }
@@ -84,7 +84,7 @@ export async function seedEvents(
     if (pending.length >= MAX_PENDING) await awaitAppends()
   }
 
-  /** Takes numbers like `takeNumber`, but doesn't wait for each append: no other process takes numbers. */
+  /** Takes numbers like `takeNumber`, without waiting for each append: no other process takes numbers. */
   function sequence(stream: string, last: number | null): () => number {
     let revision = last
     return () => {
@@ -167,15 +167,15 @@ export async function seedEvents(
 }
 
 /**
- * Sets the checkpoints of the server's processes to the end of the log, for a log in which all repositories come from
- * `seedEvents`. Otherwise some would use git, which seeded repositories lack, and all would read the log during
+ * Sets the checkpoints of the server's processes to the end of a log whose repositories all come from `seedEvents`.
+ * Otherwise some processes would use git, which seeded repositories lack, and all would read the log during
  * measurements.
  */
 export async function skipProcesses(readStore: ReadStore, position: Position): Promise<void> {
   await readStore.apply([], new Map(PROCESSES.map((name) => processCheckpoint(name, position))))
 }
 
-/** Seeded repositories have no git data. Without a file there, a start would take the disk of git for missing. */
+/** Seeded repositories have no git data. Without a file there, a start would report a missing git disk. */
 export async function noteMissingGit(dataDir: string): Promise<void> {
   const git = join(dataDir, 'git')
   await mkdir(git, { recursive: true })
