@@ -1,14 +1,14 @@
-/** What must hold after each fault, as a node shows it. */
+/** The conditions that must hold after each fault, as a node shows them. */
 import { ADMIN, basicOf, type Client, type Json, LABEL, organizationOf } from './client.ts'
 import type { Ledger } from './ledger.ts'
 
 const dataOf = ({ data }: Json): Json => (typeof data === 'object' && data !== null ? { ...data } : {})
 
-/** The commit that a branch, a tag or a new file shows. */
+/** The commit of a branch, a tag or a new file. */
 export const commitOf = ({ commit }: Json) =>
   typeof commit === 'object' && commit !== null && 'sha' in commit ? String(commit.sha) : ''
 
-/** How often each value occurs. */
+/** Counts the occurrences of each value. */
 function counted(values: readonly string[]): Map<string, number> {
   const counts = new Map<string, number>()
   for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1)
@@ -32,8 +32,8 @@ function loggedBranches(history: readonly Json[]): Map<string, string> {
 }
 
 /**
- * Places of `main` in the log that are not in git's order. The log may leave a place out: a recovery records only where
- * a branch is. It may name a place again, when a recovery was faster.
+ * Returns the positions of `main` in the log that are not in git's order. The log may omit a position, because a
+ * recovery records only the branch's current commit. It may repeat a position, when a recovery was faster.
  */
 function misplaced(history: readonly Json[], inGit: readonly string[]): string[] {
   let last = -1
@@ -50,13 +50,15 @@ function misplaced(history: readonly Json[], inGit: readonly string[]): string[]
   })
 }
 
-/** Names everything that is lost, done twice or half, or not the same in git and the log. Empty when all is well. */
+/**
+ * Names each resource that is lost, duplicated, incomplete, or different in git and the log. Empty when all is well.
+ */
 export async function problemsOf(client: Client, ledger: Ledger, password: string): Promise<string[]> {
   const history = await client.history()
   return [
     ...(await issueProblems(client, ledger, history)),
     ...(await commentProblems(client, ledger)),
-    // One after the other: both fetch into the clone.
+    // One after the other, because both fetch into the clone.
     ...(await refProblems(client, ledger, history)),
     ...(await pullProblems(client, ledger, history)),
     ...(await accountProblems(client, ledger, password)),

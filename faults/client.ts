@@ -1,4 +1,4 @@
-/** A client of a server, or of the proxy in front of several, any of which may be dead by now. */
+/** A client of a server, or of the proxy in front of several. Any of them may be dead. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -7,16 +7,16 @@ import { GIT_ENVIRONMENT, gitIn, gitWithInput } from '../test/git-client.ts'
 import { ANSWERED_BY, NO_NODE, NOT_BY } from './proxy.ts'
 
 export const ADMIN = 'admin'
-/** No answer comes later than this, in milliseconds: then the server is gone, or hangs. */
+/** Timeout of an answer, in milliseconds: after it, the server is gone or hangs. */
 const TIMEOUT_MS = 60_000
-/** How long a look at what was written may find nobody who answers, in milliseconds. */
+/** Time in which a check of a write may find no answering node, in milliseconds. */
 const LOOK_FOR_MS = 60_000
 const PAUSE_MS = 100
-/** How often a read without an answer is made. */
+/** Attempts of a read without an answer. */
 const MOST_READS = 3
-/** At most so many times while the proxy has no node: a minute. */
+/** Attempts while the proxy has no node: a minute. */
 const MOST_TURNED_AWAY = 600
-/** git prints this header of an answer, and this one, when it is asked to. */
+/** Header of answers whose change queries do not show yet; git prints it on request. */
 const LAGGING = 'mergelog-projection'
 
 export type Json = { [name: string]: unknown }
@@ -24,9 +24,9 @@ export type Json = { [name: string]: unknown }
 export interface Answer {
   status: number
   text: string
-  /** Which node answered. */
+  /** The node that answered. */
   node: string | undefined
-  /** Whether the server said that queries do not show the change yet. */
+  /** Whether the server reported that queries do not show the change yet. */
   isLagging: boolean
 }
 
@@ -34,24 +34,24 @@ export interface Options {
   body?: object | FormData
   /** The Idempotency-Key. */
   key?: string
-  /** The node that must not answer, if there is another one. */
+  /** A node that must not answer, if there is another one. */
   not?: string | undefined
   accept?: string
   authorization?: string
 }
 
-/** A read right after a write. */
+/** A read immediately after a write. */
 export interface Look {
   path: string
   authorization?: string
-  /** Whether the answer shows what was written. */
+  /** Whether the answer shows the write. */
   isShown: (answer: Answer) => boolean
 }
 
-/** What git said of a push. */
+/** The output of git for a push. */
 interface Pushed {
   isDone: boolean
-  /** Whether there was something to push: an earlier attempt without an answer may have moved the branch. */
+  /** Whether the push had a change: an earlier attempt without an answer may have moved the branch. */
   isWrite: boolean
   node: string | undefined
   isLagging: boolean
@@ -63,29 +63,29 @@ export interface Client {
   path: string
   url: string
   authorization: string
-  /** Sends a request. Resolves to undefined when no answer came: then nobody knows whether it was done. */
+  /** Sends a request. Resolves to undefined without an answer: then the result is unknown. */
   request(method: string, path: string, options?: Options): Promise<Answer | undefined>
-  /** The JSON of an answer. @throws Error when there is none, or it is not 2xx */
+  /** Returns the JSON of an answer. @throws Error without an answer, or for any status but 2xx */
   ask(method: string, path: string, options?: Options): Promise<Json>
   /** All rows of a list. */
   list(path: string, options?: Options): Promise<Json[]>
   /** The events of the repository. */
   history(): Promise<Json[]>
   /**
-   * Looks at another node than the one that has written, if there is one, until somebody answers. Resolves to the reason
-   * when the answer does not show what was written; undefined when it does, or nobody answers.
+   * Checks a write at another node, if there is one, until a node answers. Resolves to the reason when the answer does
+   * not show the write; undefined when it does, or without an answer.
    */
   problemAt(look: Look, writer: string | undefined): Promise<string | undefined>
-  /** What a file of a comment has: `/attachments/<uuid>`. */
+  /** The path of a comment's file: `/attachments/<uuid>`. */
   download(path: string): Promise<string>
-  /** Makes a commit with a file of its own on a new branch of the clone. Resolves to its id. */
+  /** Commits a new file on a new branch of the clone. Resolves to the commit's id. */
   commit(branch: string): Promise<string>
   push(branch: string): Promise<Pushed>
-  /** The branches that the server offers, each with its commit. */
+  /** Returns the branches that the server offers, each with its commit. */
   branches(): Promise<Map<string, string>>
-  /** The commits that `main` was at, the oldest first, and for a merge the head that was merged (its second parent). */
+  /** Returns the commits of `main`, the oldest first, and for a merge the merged head (its second parent). */
   mainHistory(): Promise<{ sha: string; merged: string | undefined }[]>
-  /** The same client at another place: a node, without the proxy. */
+  /** Returns the same client for another address: a node, without the proxy. */
   at(url: string): Client
 }
 
@@ -101,7 +101,7 @@ export const basicOf = (password: string) => `Basic ${Buffer.from(`${ADMIN}:${pa
 /** A client with a token, and with a clone of the repository in `clone`. */
 function clientOf(url: string, token: string, repository: string, clone: string): Client {
   const own = `token ${token}`
-  /** Why the last request without an answer had none. */
+  /** The reason why the last request had no answer. */
   let failure = ''
 
   async function request(
@@ -138,8 +138,8 @@ function clientOf(url: string, token: string, repository: string, clone: string)
 
   async function text(method: string, path: string, options?: Options): Promise<string> {
     let answer = await request(method, path, options)
-    // A connection may break at the moment at which the server closes it. A read may be made again, and so may what the
-    // proxy gave to no node: on a busy machine none may be ready for seconds.
+    // A connection may break while the server closes it. Reads are retried, and so are requests that the proxy gave to
+    // no node: on a busy machine no node may be ready for seconds.
     const most = () => {
       if (answer === undefined) return method === 'GET' ? MOST_READS : 0
       return isUntouched(answer) ? MOST_TURNED_AWAY : 0
@@ -213,7 +213,7 @@ function clientOf(url: string, token: string, repository: string, clone: string)
     },
     async push(branch) {
       const args = ['push', '-q', remote.href, `refs/heads/${branch}:refs/heads/${branch}`]
-      // Without a limit, a server that is stopped would hold git for good.
+      // Without a limit, a stopped server would block git for ever.
       const options = {
         cwd: clone,
         env: { ...GIT_ENVIRONMENT, GIT_CURL_VERBOSE: '1' },
@@ -224,7 +224,7 @@ function clientOf(url: string, token: string, repository: string, clone: string)
         (result) => ({ stderr: result.stderr, isDone: true }),
         () => ({ stderr: '', isDone: false }),
       )
-      // The last request of a push is the one that pushes.
+      // The last request of a push does the push.
       const answers = stderr.split(/POST .*git-receive-pack/)
       const header = (name: string) => new RegExp(`${name}: (\\S+)`, 'i').exec(answers.at(-1) ?? '')?.[1]
       const isWrite = isDone && answers.length > 1
@@ -251,11 +251,11 @@ function clientOf(url: string, token: string, repository: string, clone: string)
   }
 }
 
-/** Whether the proxy answered because there was no node to ask. */
+/** Whether the proxy answered because no node was available. */
 const isUntouched = ({ status, text }: { status: number; text: string }) =>
   status === 503 && text.includes(NO_NODE)
 
-/** Signs in, makes the repository, its label and the organization of its forks, and clones it into `directory`. */
+/** Signs in, creates the repository, its label and the organization of its forks, and clones it into `directory`. */
 export async function connect(
   url: string,
   password: string,
@@ -280,7 +280,7 @@ export async function connect(
   return client
 }
 
-/** The label that issues get. */
+/** The label of the issues. */
 export const LABEL = 'seen'
 
 /** The organization that owns the forks. */

@@ -1,11 +1,11 @@
 /**
  * Loaded into a server before its own code (`node --import`): kills the process right after the effect that the file
- * `FAULTS_POINT` names, so that a run can stop a server between any two steps. The product knows nothing of this: the
- * file stands between it and the libraries that it calls.
+ * `FAULTS_POINT` names, so that a run can stop a server between any two steps. The product does not contain this code:
+ * it wraps the libraries that the product calls.
  *
- * The file holds a regular expression for the text of an effect. Whoever renames the file first has reached the point,
- * so one process is killed, however many nodes share the file. The file `FAULTS_EFFECTS`, if it is named, gets the text of
- * each effect, as a line of JSON.
+ * The file holds a regular expression for the text of an effect. The first process that renames the file has reached
+ * the point, so only one process is killed, even if several nodes share the file. If `FAULTS_EFFECTS` names a file,
+ * each effect is appended to it as a line of JSON.
  */
 import childProcess from 'node:child_process'
 import { appendFileSync, promises as files, readFileSync, renameSync } from 'node:fs'
@@ -16,7 +16,7 @@ import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 
 const { FAULTS_POINT: file, FAULTS_EFFECTS: all } = process.env
 
-/** Kills this process when the point is this effect. */
+/** Kills this process if the effect is the point. */
 function after(effect: string): void {
   if (all !== undefined) appendFileSync(all, `${JSON.stringify(effect)}\n`)
   if (file === undefined) return
@@ -24,7 +24,7 @@ function after(effect: string): void {
     if (!new RegExp(readFileSync(file, 'utf8')).test(effect)) return
     renameSync(file, `${file}.reached`)
   } catch {
-    // There is no point now, or another process has reached it.
+    // No point is set, or another process has reached it.
     return
   }
   process.kill(process.pid, 'SIGKILL')
@@ -32,7 +32,7 @@ function after(effect: string): void {
 
 type Callable = (this: unknown, ...args: unknown[]) => unknown
 
-/** Puts a function in the place of a method. It gets the method, and calls it. */
+/** Wraps a method. The wrapper gets the original method, and calls it. */
 function wrap(
   owner: object,
   name: string,
@@ -48,7 +48,7 @@ function wrap(
   })
 }
 
-/** The same for a method that gives a promise: after it has resolved, the effect is made. */
+/** Wraps a method that returns a promise; the effect happens when it has resolved. */
 function watch(owner: object, name: string, effectOf: (args: readonly unknown[], self: unknown) => string) {
   wrap(owner, name, async (method, self, args) => {
     const result = await method.apply(self, args)
@@ -60,7 +60,7 @@ function watch(owner: object, name: string, effectOf: (args: readonly unknown[],
 const part = (value: unknown, key: string): unknown =>
   typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined
 
-// The data directory. What a marker of the journal of pushes says tells a push from what moves refs without one.
+// The data directory. A marker of the push journal distinguishes a push from other moves of refs.
 const writtenFor = new Map<unknown, string>()
 watch(files, 'writeFile', ([path, content]) => {
   if (/\/pushes\//.test(String(path))) writtenFor.set(path, String(content))
@@ -74,7 +74,7 @@ watch(files, 'rm', ([path]) => {
   return `remove ${path} ${content}`.trimEnd()
 })
 
-// git: the server asks a launcher, a process with a channel, to start programs, and hears from it when they have ended.
+// git: the server asks a launcher, a process with a channel, to start programs, and gets a message when they end.
 const words = new Map<unknown, string>()
 wrap(childProcess, 'spawn', (method, self, args) => {
   const child = method.apply(self, args)
@@ -97,7 +97,7 @@ wrap(childProcess, 'spawn', (method, self, args) => {
   return child
 })
 
-// What git is told to do with refs. A stream to git begins with the number of the process and its own number.
+// The ref commands for git. A stream to git begins with the process number and its own number.
 const inputs = new Map<number, string>()
 const streams = new WeakMap<object, number>()
 wrap(Socket.prototype, 'read', (method, self, args) => {
@@ -114,7 +114,7 @@ wrap(Socket.prototype, 'write', (method, self, args) => {
   const isOfRefs = id !== undefined && /^(update|delete|verify) /.test(text)
   if (isOfRefs) inputs.set(id, text.replaceAll('\0', ' '))
   const result = method.apply(self, args)
-  // git has it, and goes on without us.
+  // git has it, and continues without the server.
   if (isOfRefs) after(`tell git update-ref ${inputs.get(id)}`)
   if (args[0] === 'yes\n') after('answer the hook')
   return result
@@ -124,14 +124,14 @@ syncBuiltinESMExports()
 
 const require = createRequire(import.meta.url)
 
-/** The appended events: type, stream, why refs moved or what a status says, and whether they follow from another event. */
+/** The appended events: type, stream, reason of a move or state of a status, and whether another event caused them. */
 function appended(type: unknown, stream: unknown, data: unknown, metadata: unknown): string {
   const what = part(data, 'cause') ?? part(data, 'state') ?? ''
   const isOfProcess = part(metadata, 'causationId') !== part(metadata, 'correlationId')
   return `append ${type} ${stream} ${what}${isOfProcess ? ' follows' : ''}`.trimEnd()
 }
 
-// The log in EventStoreDB: requests of one call, each with an id that its answer has, too.
+// The log in EventStoreDB: requests of one call, each with an id that its answer repeats.
 const appends = new Map<string, string[]>()
 wrap(streamsPb.BatchAppendReq.prototype, 'serializeBinary', (method, self, args) => {
   if (self instanceof streamsPb.BatchAppendReq) {
@@ -170,9 +170,9 @@ watch(Collection.prototype, 'bulkWrite', ([operations], self) => {
   return `documents ${nameOf(self)} ${ids.join(' ')}`
 })
 
-// The embedded log and documents: threads write them, and answer each transaction by the number of its commit.
+// The embedded log and documents: threads write them, and answer each transaction with the number of its commit.
 const statements = new Map<unknown, string[]>()
-/** By thread, and by the number of the question there. */
+/** By thread and question number. */
 const commits = new Map<unknown, Map<unknown, string[]>>()
 wrap(Worker.prototype, 'postMessage', (method, self, args) => {
   noteQuestion(self, args[0])

@@ -1,9 +1,9 @@
 /**
- * `npm run faults [-- --rounds 6] [--seconds 3600] [--seed N] [--nodes 1] [--stores embedded,doubles] [--points push,merge]`:
- * kills a server under load again and again, at random moments and between any two steps of what it does, and checks
- * each time that nothing is lost. `--nodes 3` does this to three servers that share their data behind a proxy; they are
- * also stopped, and ended. Without real servers (`TEST_EVENTSTORE_URL`, `TEST_MONGODB_URL`) it uses the embedded stores
- * and then the test doubles, which it kills, too. The exit code is 1 when something is lost.
+ * `npm run faults [-- --rounds 6] [--seconds 3600] [--seed N] [--nodes 1] [--stores embedded,doubles] [--points
+ * push,merge]`: repeatedly kills a server under load, at random moments and between any two steps of its work, and
+ * checks each time that nothing is lost. `--nodes 3` does this to three servers that share their data behind a proxy,
+ * and also stops and ends them. Without real servers (`TEST_EVENTSTORE_URL`, `TEST_MONGODB_URL`) it uses the embedded
+ * stores and then the test doubles, which it also kills. The exit code is 1 when data is lost.
  */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { planOf } from './plan.ts'
 import { runFaults } from './run.ts'
 import { doubles, embeddedStores, realServers, type Stores, sharedStores } from './stores.ts'
 
-/** The stores that are tried, one after the other. Each starts when its turn comes. */
+/** The stores, tried one after the other. Each starts when it is needed. */
 function storesOf(
   wanted: readonly string[],
   run: string,
@@ -50,7 +50,7 @@ async function main({ stores, ...options }: Options): Promise<number> {
   return isLost ? 1 : 0
 }
 
-/** Wrong options are named in one line. */
+/** A wrong option is reported in one line. */
 function options(): Options {
   try {
     return readOptions(process.argv.slice(2))

@@ -1,16 +1,16 @@
-/** Clients that follow the history of the repository live, and go on at another node when a connection ends. */
+/** Clients that follow the history of the repository live, and reconnect to another node when a connection ends. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Client, jsonOf } from './client.ts'
 import { ANSWERED_BY, NOT_BY } from './proxy.ts'
 
 const PAUSE_MS = 100
-/** A connection on which nothing comes for this long is broken, in milliseconds: the server sends something more often. */
+/** Silence after which a connection counts as broken, in milliseconds: the server sends a heartbeat more often. */
 const SILENCE_MS = 60_000
 
 export interface Follower {
-  /** The ids of the events so far, in the order in which they came. */
+  /** The ids of the events so far, in order of arrival. */
   seen: readonly string[]
-  /** How often it went on after a connection had ended. */
+  /** Number of reconnects. */
   resumed(): number
   stop(): Promise<void>
 }
@@ -47,12 +47,12 @@ export function follow({ url, authorization, path }: Client): Follower {
         timer.refresh()
         text += decoder.decode(chunk, { stream: true })
         const frames = text.split('\n\n')
-        // What is not complete is sent again after the connection has ended.
+        // An incomplete message is sent again after a reconnect.
         text = frames.pop() ?? ''
         for (const frame of frames) take(frame)
       }
     } catch {
-      // It broke off.
+      // The connection broke.
     } finally {
       clearTimeout(timer)
     }

@@ -1,4 +1,4 @@
-/** What the servers have acknowledged, and what they have answered that they must not answer. */
+/** The acknowledged writes of the servers, and their wrong answers. */
 
 export interface Ledger {
   /** Titles by number. */
@@ -7,7 +7,7 @@ export interface Ledger {
   labels: Set<number>
   /** Bodies by id. */
   comments: Map<number, string>
-  /** Contents by name, and the comment that has the file. */
+  /** Contents by name, and the comment with the file. */
   files: Map<string, { comment: number; content: string; path: string }>
   /** Commits by branch. */
   pushes: Map<string, string>
@@ -15,21 +15,21 @@ export interface Ledger {
   tags: Map<string, string>
   /** Head branches by number. */
   pulls: Map<number, string>
-  /** Numbers of pull requests that were merged, and of those that are to be merged when their checks succeed. */
+  /** Numbers of the merged pull requests, and of those scheduled to merge when their checks succeed. */
   merges: Set<number>
   schedules: Set<number>
-  /** Branches that a merge has deleted. */
+  /** Branches deleted by a merge. */
   deletedBranches: Set<string>
   /** Tokens by name. */
   tokens: Map<string, string>
   /** Repositories with their owners. */
   repositories: Set<string>
   deletedRepositories: Set<string>
-  /** What was seen under load: wrong answers, and reads that did not show what was written. */
+  /** Problems seen under load: wrong answers, and reads that did not show a write. */
   problems: Set<string>
-  /** Requests that got no answer, or that no server could do, and were sent again. */
+  /** Requests without an answer, or refused for lack of a ready server, that were retried. */
   repeated: number
-  /** Reads that followed a write at once, and how many writes said that queries lag. */
+  /** Reads immediately after a write, and the writes that reported lagging queries. */
   looks: number
   lagging: number
 }
@@ -54,10 +54,10 @@ export const newLedger = (): Ledger => ({
   lagging: 0,
 })
 
-/** What a server acknowledges, as far as a fault can wait for it. */
+/** The kinds of acknowledgements that a fault can wait for. */
 export type Kind = 'issues' | 'comments' | 'pushes' | 'pulls' | 'merges'
 
-/** How much of each kind there is, in words. */
+/** Returns the number of each kind, in words. */
 export const amounts = (ledger: Ledger) => ({
   issues: ledger.issues.size,
   comments: ledger.comments.size,

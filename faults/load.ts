@@ -1,13 +1,13 @@
 /**
- * A steady load. Each client does one thing after the other, as its own random numbers say: so a seed repeats what is
- * done, and the machine decides only how far each client comes.
+ * A steady load. Each client acts one step at a time, as its own random numbers say. So a seed repeats the actions, and
+ * only the progress of each client depends on the machine.
  */
 import { commitOf } from './checks.ts'
 import { ADMIN, type Answer, basicOf, LABEL, type Look, organizationOf } from './client.ts'
 import { randomOf } from './random.ts'
 import { isGone, requests, type Sender, shows } from './requests.ts'
 
-/** How many clients write issues, and how many make pull requests. */
+/** Number of clients that write issues, and of those that open pull requests. */
 const ISSUE_CLIENTS = 2
 const PULL_CLIENTS = 2
 
@@ -21,7 +21,7 @@ export interface Load {
   work(signal: AbortSignal): Promise<void>
 }
 
-/** Makes the clients. They go on where they were, each time they work. */
+/** Creates the clients. Each run continues where the last one ended. */
 export function makeLoad(world: World): Load {
   const clients = [
     ...Array.from({ length: ISSUE_CLIENTS }, (_, i) => issueClient(world, i + 1)),
@@ -201,7 +201,7 @@ function otherClient(world: World): () => Promise<void> {
     if (made === undefined) return
     if (isKept) return void ledger.repositories.add(fullName)
     const shown = () => ({ path: `/repos/${fullName}`, isShown: isGone })
-    // When an earlier attempt has deleted it, there is nothing to delete.
+    // An earlier attempt may have deleted it already.
     const deleted = await write('DELETE', `/repos/${fullName}`, {}, shown, isGone)
     if (deleted !== undefined) ledger.deletedRepositories.add(fullName)
   }

@@ -1,22 +1,22 @@
-/** The servers of a run: each is a process of its own, which the proxy finds again after a start. */
+/** The servers of a run, each in its own process. The proxy finds them again after a restart. */
 import { join } from 'node:path'
 import { until } from '../test/until.ts'
 import { type Running, startProgram } from './programs.ts'
 import type { RunningProxy } from './proxy.ts'
 
-/** How long a server may take to become healthy on a busy machine, in milliseconds. */
+/** Time in which a server must become healthy on a busy machine, in milliseconds. */
 const PATIENCE_MS = 180_000
 
 export interface Node extends Pick<Running, 'hasEnded' | 'kill' | 'end' | 'freeze' | 'thaw'> {
-  /** Where it is now. It has another port after each start. */
+  /** The current address. The port changes at each start. */
   url(): string
-  /** Starts it again, after it has ended. */
+  /** Restarts it after it has ended. */
   start(): Promise<void>
   /** Waits until it is healthy, and the proxy knows. @throws Error when it ends, or is not healthy in time */
   healthy(): Promise<void>
 }
 
-/** Starts so many servers, which share the settings and so the data: the first one, and then the others at the same time. */
+/** Starts `count` servers that share the settings and so the data: first one, then the others concurrently. */
 export async function startNodes(
   count: number,
   environment: Record<string, string>,

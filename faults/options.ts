@@ -7,7 +7,7 @@ const KINDS = ['embedded', 'doubles']
 
 export type Options = ReturnType<typeof readOptions>
 
-/** Reads the arguments of the program. @throws TypeError that names the first one that cannot be used */
+/** Parses the arguments of the program. @throws TypeError that names the first invalid one */
 export function readOptions(args: string[]) {
   const { values } = parseArgs({
     args,

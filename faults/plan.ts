@@ -1,28 +1,28 @@
-/** The faults of a run. They are chosen before it begins: a seed repeats them, whatever the timing of the machine. */
+/** The faults of a run, chosen before it begins: a seed repeats them, whatever the timing of the machine. */
 import type { Kind } from './ledger.ts'
 import type { Point } from './points.ts'
 import { type Random, randomOf } from './random.ts'
 
-/** How long the load goes on before a fault, in milliseconds, at most. */
+/** Maximum duration of the load before a fault, in milliseconds. */
 const MAX_LOAD_MS = 2000
-/** How long something that was killed stays away, at most. */
+/** Maximum time that a killed process stays away, in milliseconds. */
 const MAX_AWAY_MS = 2500
-/** How long something is stopped: a node is given up by the others after 6 s, so both happen. */
+/** Duration of a stop, in milliseconds: other nodes evict a node after 6 s, so both cases occur. */
 const STOP_MS = [1000, 10_000] as const
 
-/** When a fault comes: a server has acknowledged a new one of these, and then so many milliseconds have passed. */
+/** The moment of a fault: this many milliseconds after a server has acknowledged a new one of these. */
 interface Moment {
   after: Kind
   afterMs: number
-  /** How long the fault lasts, in milliseconds. */
+  /** Duration of the fault, in milliseconds. */
   forMs: number
 }
 
-/** `server` is the place of a node in the list, `store` the place of a store. */
+/** `server` is the index of a node, `store` the index of a store. */
 export type Fault = Moment &
   (
     | { how: 'kill'; server: number | undefined; store: number | undefined }
-    /** Killed right after a step of a saga: whichever node comes to it first. `store` goes while it recovers. */
+    /** Killed right after a step of a saga: the first node that reaches it. `store` is stopped during the recovery. */
     | { how: 'point'; point: Point; store: number | undefined }
     | { how: 'stop'; server: number | undefined; store: number | undefined }
     /** Asked to end (SIGTERM). */
@@ -33,13 +33,13 @@ export interface PlanOptions {
   seed: number
   rounds: number
   nodes: number
-  /** How many stores may be killed and stopped. */
+  /** Number of stores that may be killed and stopped. */
   stores: number
-  /** The named points that take turns with random moments. */
+  /** The named points, which alternate with random moments. */
   points: readonly Point[]
 }
 
-/** Every second round kills at a named point, in any order, until all have had their turn; then they begin anew. */
+/** Every second round kills at a named point. Each point is used once, in random order, before any repeats. */
 export function planOf({ seed, rounds, nodes, stores, points }: PlanOptions): Fault[] {
   const random = randomOf(seed)
   let waiting: Point[] = []
@@ -59,7 +59,7 @@ const momentOf = (random: Random): Moment => ({
   forMs: random.between(0, MAX_AWAY_MS),
 })
 
-/** A node alone is only killed: nobody could see it stop, and a test of its own ends it. */
+/** A single node is only killed: no other node could see it stop, and another test ends it. */
 function atRandom(random: Random, nodes: number, stores: number) {
   const server = random.between(0, nodes - 1)
   const store = stores > 0 && random.isOneIn(2) ? random.between(0, stores - 1) : undefined
@@ -80,7 +80,7 @@ const ONE: Record<Kind, string> = {
   merges: 'a merge',
 }
 
-/** A fault in words: "killed the server, 120 ms after a push". */
+/** Describes a fault: "killed the server, 120 ms after a push". */
 export function inWords(fault: Fault, nodes: number, stores: readonly string[]): string {
   const { after, afterMs, forMs } = fault
   const when = `${afterMs} ms after ${ONE[after]}`
@@ -95,7 +95,7 @@ export function inWords(fault: Fault, nodes: number, stores: readonly string[]):
   const store = fault.how !== 'end' && fault.store !== undefined ? [stores[fault.store] ?? ''] : []
   const what = [...server, ...store].join(' and ')
   const done = { kill: 'killed', stop: 'stopped', end: 'ended' }[fault.how]
-  // A single server starts again at once, and what a store has is needed for that.
+  // A single server restarts immediately, and needs its store for that.
   const lasts = nodes > 1 || store.length > 0
   return `${done} ${what}, ${when}${lasts ? `, back after ${forMs} ms` : ''}`
 }

@@ -1,8 +1,7 @@
 /**
- * The named points at which a server can be killed: after each step of each saga. What comes before a first step is
- * nothing, and between two steps is after the earlier one. A step is an effect that the outside can see: an append, a
- * write of a document, a change of the data directory, a git process that has ended. `effects.ts` gives each effect the
- * text that is matched here.
+ * The named points at which a server can be killed: after each step of each saga. A step is an effect that is visible
+ * outside: an append, a write of a document, a change of the data directory, a git process that has ended. `effects.ts`
+ * gives each effect the text that is matched here.
  */
 
 /** Sagas, with their steps in order. */
@@ -89,11 +88,11 @@ export const SAGA_NAMES = Object.keys(SAGAS)
 export interface Point {
   saga: string
   step: string
-  /** What the text of the effect matches after which the server is killed. */
+  /** Pattern of the effect after which the server is killed. */
   effect: RegExp
 }
 
-/** The points of these sagas. */
+/** Returns the points of these sagas. */
 export const pointsOf = (sagas: readonly string[]): Point[] =>
   Object.entries(SAGAS).flatMap(([saga, steps]) =>
     sagas.includes(saga)

@@ -1,4 +1,4 @@
-/** Programs of ours in processes of their own, which can be killed or stopped at any moment. */
+/** Programs of the project in their own processes, which can be killed or stopped at any moment. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
@@ -7,18 +7,18 @@ import { pathToFileURL } from 'node:url'
 import { PROGRAM_ENVIRONMENT, program } from '../test/program.ts'
 
 export interface Running {
-  /** The first group of the line that said that the program is ready. */
+  /** The first group of the line that reported readiness. */
   ready: string
   hasEnded(): boolean
-  /** Kills it as `kill -9` does, also while it is stopped. Resolves when it is gone. */
+  /** Kills it as `kill -9` does, also while it is stopped. Resolves when it has exited. */
   kill(): Promise<void>
-  /** Asks it to end (SIGTERM). Resolves when it is gone. */
+  /** Sends SIGTERM. Resolves when it has exited. */
   end(): Promise<void>
-  /** Stops it (SIGSTOP): it does nothing, and its connections stay open. */
+  /** Stops it (SIGSTOP). Its connections stay open. */
   freeze(): void
-  /** Lets it go on. */
+  /** Continues it (SIGCONT). */
   thaw(): void
-  /** Resolves when it has ended, for whatever reason. */
+  /** Resolves when it has exited, for any reason. */
   gone: Promise<void>
 }
 
@@ -26,13 +26,13 @@ const running = new Set<ChildProcess>()
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
-// Without a listener a signal ends this process, and the programs would stay.
+// Without a listener a signal would end this process and leave the programs running.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
 /**
- * Starts a program, such as `src/main`, and waits for the line that says that it is ready. Everything that it prints
- * goes to the end of the file `log`. `before`: a program of ours that is loaded into it before its own code.
- * @throws Error when the program ends before
+ * Starts a program, such as `src/main`, and waits for the line that reports readiness. Appends its output to the file
+ * `log`. `before`: a module that is loaded before the program's own code. @throws Error when the program exits before
+ * it is ready
  */
 export async function startProgram(
   name: string,

@@ -1,30 +1,30 @@
 /**
- * A reverse proxy as a load balancer is: each request goes to the next node that is ready. It repeats nothing, and it
- * knows no sessions.
+ * A reverse proxy like a load balancer: sends each request to the next ready node, without retries and without
+ * sessions.
  */
 import { once } from 'node:events'
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** How often each node is asked whether it is ready, and how long it may take to answer, in milliseconds. */
+/** Interval and timeout of readiness checks, in milliseconds. */
 const ASK_EVERY_MS = 200
 const ANSWER_WITHIN_MS = 2000
-/** So many times in a row a node may be silent: on a busy machine it may just be slow. */
+/** Failed checks in a row before a node counts as gone: on a busy machine it may just be slow. */
 const MOST_SILENT = 2
 
-/** What the proxy says when it has given a request to no node. */
+/** The proxy's answer when no node was available. */
 export const NO_NODE = 'no node is ready'
 
-/** Headers between a client of this proxy and the proxy: which node has answered, and which one must not answer. */
+/** Headers between a client and the proxy: the node that has answered, and the node that must not answer. */
 export const ANSWERED_BY = 'faults-node'
 export const NOT_BY = 'faults-not'
 
 export interface RunningProxy {
   url: string
-  /** Says where a node is now; undefined when it is nowhere. Nodes are named by their place in the list. */
+  /** Sets the address of a node; undefined while it is down. Nodes are named by their index. */
   set(node: number, url: string | undefined): void
-  /** Whether the node was ready when it was asked last. */
+  /** Whether the node was ready at the last check. */
   isReady(node: number): boolean
   close(): Promise<void>
 }
@@ -35,7 +35,7 @@ interface Target {
   isReady: boolean
 }
 
-/** Starts a proxy in front of this number of nodes, on a free port of 127.0.0.1. */
+/** Starts a proxy for this number of nodes, on a free port of 127.0.0.1. */
 export async function startProxy(nodes: number): Promise<RunningProxy> {
   const targets = Array.from({ length: nodes }, (_, i): Target => {
     return { name: `${i + 1}`, url: undefined, isReady: false }
@@ -44,7 +44,7 @@ export async function startProxy(nodes: number): Promise<RunningProxy> {
   const closing = new AbortController()
   let next = 0
 
-  /** The next node that is ready, and another one than `not` if there is one. */
+  /** Returns the next ready node, and another one than `not` if possible. */
   function choose(not: string | undefined): Target | undefined {
     const ready = targets.filter(({ isReady, url }) => isReady && url !== undefined)
     const others = ready.filter(({ name }) => name !== not)
@@ -131,7 +131,7 @@ function forward(
   })
   outgoing.on('response', (answered) => {
     answer.writeHead(answered.statusCode ?? 502, { ...answered.headers, [ANSWERED_BY]: name })
-    // A stream that breaks off must break off for the client, too.
+    // A broken stream must break for the client, too.
     pipeline(answered, answer, () => {})
   })
   outgoing.on('error', () => refuse(answer, 502, `node ${name} has broken the connection`))

@@ -1,13 +1,13 @@
-/** Random numbers that a seed repeats. */
+/** Repeatable random numbers from a seed. */
 
 export interface Random {
-  /** A whole number from `least` to `most`. */
+  /** A whole number from `least` to `most`, inclusive. */
   between(least: number, most: number): number
-  /** One of them. */
+  /** A random element. */
   oneOf<T>(first: T, ...others: readonly T[]): T
-  /** True once in so many times. */
+  /** True with probability 1 / `times`. */
   isOneIn(times: number): boolean
-  /** All of them, in any order. */
+  /** The elements in random order. */
   shuffled<T>(values: readonly T[]): T[]
 }
 

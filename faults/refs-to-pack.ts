@@ -1,16 +1,19 @@
-/** Makes refs that maintenance packs, and asks for it. */
+/** Creates refs that maintenance packs, and requests maintenance. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Client, isJson, jsonOf } from './client.ts'
 
-/** As many loose refs as maintenance packs. */
+/** Number of loose refs that maintenance packs. */
 const REFS = 1000
-/** Numbers that no pull request of a run has. The log does not know these refs, as it knows none of pull requests. */
+/**
+ * Numbers above those of a run's pull requests. The log does not record these refs, as it records no refs of pull
+ * requests.
+ */
 const FIRST = 1_000_000
 
-/** Makes so many refs at the tip of `main`, as if they were of pull requests, and waits until maintenance has ended. */
+/** Creates refs at the tip of `main`, like those of pull requests, and waits until maintenance has ended. */
 export async function packRefs(client: Client, dataDir: string): Promise<void> {
-  // No answer: the server is at the point already.
+  // Without an answer, the server has already reached the point.
   const ask = async (path: string) => {
     const answer = await client.request('GET', path)
     return jsonOf(answer?.status === 200 ? answer.text : '')

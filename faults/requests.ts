@@ -1,18 +1,18 @@
 /**
- * The requests of the clients of a load. A request without an answer is sent again with the same key until it has one.
- * After each answer the client looks at another node, which must show the change.
+ * The requests of the clients of a load. A request without an answer is retried with the same idempotency key. After
+ * each answer the client checks another node, which must show the change.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Answer, type Client, type Json, jsonOf, type Look, type Options } from './client.ts'
 import type { Ledger } from './ledger.ts'
 
-/** How long a client waits after a request that failed, in milliseconds. */
+/** Pause after a failed request, in milliseconds. */
 const PAUSE_MS = 200
-/** How long a client sends the same request again, in milliseconds. */
+/** Maximum time of retries of a request, in milliseconds. */
 const PATIENCE_MS = 180_000
 /**
- * Answers that another try may change: too slow, too many, and in conflict with others. A name whose holder was cut off
- * is in conflict until its time of grace is over.
+ * Statuses that a retry may change: timeout, rate limit, conflict. The name of a claim whose holder was killed is in
+ * conflict until its grace period ends.
  */
 const TRY_AGAIN = new Set([408, 409, 429])
 
@@ -21,7 +21,7 @@ export interface Sender {
   ledger: Ledger
 }
 
-/** The requests of a client, each sent until it has an answer. */
+/** The requests of a client, each retried until it has an answer. */
 export function requests({ client, ledger }: Sender) {
   async function look(writer: string | undefined, at: Look): Promise<void> {
     ledger.looks += 1
@@ -29,7 +29,7 @@ export function requests({ client, ledger }: Sender) {
     if (problem !== undefined) ledger.problems.add(problem)
   }
 
-  /** Sends again and again. `isDone` may accept a refusal of a request that was sent before: it has been done then. */
+  /** Retries. `isDone` may accept the refusal of a retried request: an earlier attempt has succeeded then. */
   async function write(
     method: string,
     path: string,
@@ -69,7 +69,7 @@ export function requests({ client, ledger }: Sender) {
       const sha = ledger.pushes.get(branch) ?? ''
       if (isDone && isLagging) ledger.lagging += 1
       else if (isWrite) {
-        // When nothing was left to push, the push that was cut off may not be in the log yet: the checks see to it.
+        // Without a change to push, the interrupted push may not be in the log yet; the checks cover it.
         await look(node, { path: `${client.path}/branches/${branch}`, isShown: shows(sha) })
       }
       if (isDone) return true
@@ -83,7 +83,7 @@ export function requests({ client, ledger }: Sender) {
   return { write, push }
 }
 
-/** Whether an answer is a success with all of these texts. */
+/** Whether an answer is 2xx and contains all of these texts. */
 export const shows =
   (...texts: string[]) =>
   ({ status, text }: Answer) =>

@@ -20,32 +20,32 @@ import type { Killable, Stores } from './stores.ts'
 
 const ADMIN_PASSWORD = 'the password of all faults'
 
-/** How long a server may take, which may have much to do on a busy machine, in milliseconds. */
+/** Timeout for a server on a busy machine, in milliseconds. */
 const PATIENCE_MS = 180_000
-/** How long the load goes on after a fault. */
+/** Duration of the load after a fault, in milliseconds. */
 const AFTERWARDS_MS = 500
-/** Live histories that are followed. */
+/** Number of followed live histories. */
 const FOLLOWERS = 2
-/** So many problems are named. */
+/** Number of printed problems. */
 const MOST_NAMED = 12
 
 export interface Run {
   stores: Stores
-  /** For the servers' data and for logs. */
+  /** Directory of the servers' data and logs. */
   directory: string
   /** Of the repository. */
   name: string
   nodes: number
   /** A round for each. */
   plan: readonly Fault[]
-  /** No round begins after so many seconds. */
+  /** Time after which no further round begins, in seconds. */
   seconds: number
   /** Of the work of the clients. */
   seed: number
   print: (line: string) => void
 }
 
-/** Runs the rounds and prints a line for each. Resolves to false when something was lost: then the rest is left out. */
+/** Runs the rounds and prints a line for each. Resolves to false at the first loss, and skips the rest. */
 export async function runFaults(run: Run): Promise<boolean> {
   const { stores, directory, name, plan, seconds, seed, print } = run
   const rounds = plan.length
@@ -84,7 +84,7 @@ export async function runFaults(run: Run): Promise<boolean> {
       let healthy = ''
       try {
         const count = ledger[fault.after].size
-        // A merge is needed once, because some checks say nothing without one.
+        // A merge is needed once, because some checks are empty without one.
         await until(
           'the server has acknowledged the first things',
           () => ledger[fault.after].size > count && ledger.merges.size > 0,
@@ -131,13 +131,16 @@ export async function runFaults(run: Run): Promise<boolean> {
         return
       }
       await Promise.all([fault.how === 'end' ? node?.end() : node?.kill(), store?.kill()])
-      // A single server starts again at once.
+      // A single server restarts immediately.
       if (nodes.length > 1 || store !== undefined) await delay(fault.forMs)
       await store?.start()
       await node?.start()
     }
 
-    /** Waits until a node has come to the point, where it is killed, and starts it again. `store` goes while it recovers. */
+    /**
+     * Waits until a node has reached the point, where it is killed, and restarts it. `store` is stopped during the
+     * recovery.
+     */
     async function reach(
       { saga, step, effect }: Point,
       forMs: number,
@@ -159,13 +162,13 @@ export async function runFaults(run: Run): Promise<boolean> {
       await rm(`${pointFile}.reached`)
       if (nodes.length > 1) await delay(forMs)
       for (const node of nodes) if (node.hasEnded()) await node.start()
-      // What was cut off is recovered from when the server listens.
+      // Interrupted work is recovered by the time the server listens.
       await store?.kill()
       if (store !== undefined) await delay(forMs)
       await store?.start()
     }
 
-    /** What the followers have not seen, or have seen twice, after a while. */
+    /** Returns the events that the followers have missed or seen twice, after a while. */
     async function unseen(client: Client): Promise<string[]> {
       const wanted = (await client.history()).map(({ id }) => String(id))
       const problems: string[] = []
@@ -209,7 +212,7 @@ export async function runFaults(run: Run): Promise<boolean> {
   }
 }
 
-/** What is done a while after it was acknowledged: scheduled merges, and branches that a merge deletes. */
+/** Waits for work that follows an acknowledgement: scheduled merges, and branches that a merge deletes. */
 async function unfinished(client: Client, ledger: Ledger): Promise<string[]> {
   const waiting = new Set(ledger.schedules)
   await until(
@@ -227,12 +230,12 @@ async function unfinished(client: Client, ledger: Ledger): Promise<string[]> {
     const branches = await client.branches()
     return [...ledger.deletedBranches].every((branch) => !branches.has(branch))
   }
-  // What is still there then is named by the checks.
+  // The checks report the remaining ones.
   await until('branches are deleted', isDeleted, PATIENCE_MS).catch(() => {})
   return [...waiting].map((number) => `pull request #${number} was not merged when its checks had succeeded`)
 }
 
-/** What the load added, in words: "12 issues, 3 pushes, …". */
+/** Describes the growth of the load: "12 issues, 3 pushes, …". */
 function added(before: Record<string, number>, after: Record<string, number>): string {
   return Object.entries(after)
     .map(([name, count]) => `${count - (before[name] ?? 0)} ${name}`)
@@ -244,7 +247,7 @@ function named(problems: readonly string[]): string {
   return problems.slice(0, MOST_NAMED).join('; ') + (rest > 0 ? `; and ${rest} more` : '')
 }
 
-/** Measures the longest time in which nothing was acknowledged. `stop` gives it in seconds. */
+/** Measures the longest time without an acknowledgement. `stop` returns it in seconds. */
 function measurePauses(ledger: Ledger): { stop(): string } {
   const count = () => Object.values(amounts(ledger)).reduce((sum, one) => sum + one, 0)
   let [last, at, longest] = [count(), performance.now(), 0]

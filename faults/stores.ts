@@ -8,22 +8,22 @@ import { type Running, startProgram } from './programs.ts'
 export interface Killable {
   name: string
   kill(): Promise<void>
-  /** Starts it again with the data that it had, at the same port. */
+  /** Restarts it with its data, at the same port. */
   start(): Promise<void>
-  /** Stops it (SIGSTOP), and lets it go on. */
+  /** Stops it (SIGSTOP), and continues it. */
   freeze(): void
   thaw(): void
 }
 
 export interface Stores {
-  /** What they are called in a line. */
+  /** Its name in the output. */
   name: string
   /** Settings of the server. */
   environment: Record<string, string>
   killable: readonly Killable[]
-  /** Whether others may have written into the log before. */
+  /** Whether other writers may have written into the log before. */
   isShared: boolean
-  /** Removes what the run made in them, as far as that can be removed. */
+  /** Removes the run's data from them, as far as possible. */
   end(): Promise<void>
 }
 
@@ -35,7 +35,7 @@ export const embeddedStores: Stores = {
   end: async () => {},
 }
 
-/** Starts a double as a process of its own, with its data in `directory`. */
+/** Starts a double in its own process, with its data in `directory`. */
 async function double(name: string, file: string, directory: string): Promise<Killable & { url: string }> {
   const data = join(directory, file)
   await mkdir(data, { recursive: true })
@@ -63,7 +63,7 @@ async function double(name: string, file: string, directory: string): Promise<Ki
 
 export const doubles = (directory: string): Promise<Stores> => serversWith(directory, {})
 
-/** The stores of several nodes: real servers, where the environment names them, and doubles. */
+/** The stores of several nodes: real servers where the environment names them, otherwise doubles. */
 export const sharedStores = (directory: string, run: string): Promise<Stores> =>
   serversWith(directory, realUrls(run))
 
@@ -93,11 +93,11 @@ async function serversWith(directory: string, { events, documents, database }: U
 interface Urls {
   events?: string | undefined
   documents?: string | undefined
-  /** Of the run, in `documents`. */
+  /** The database of the run, in `documents`. */
   database?: string
 }
 
-/** Where the environment says that real servers are. The run has databases of its own in MongoDB. */
+/** Addresses of real servers, from the environment. The run has its own databases in MongoDB. */
 function realUrls(run: string): Urls {
   const { TEST_EVENTSTORE_URL: events, TEST_MONGODB_URL: documents } = process.env
   const database = `faults_${run}`
@@ -116,8 +116,8 @@ async function dropDatabases(url: string, database = ''): Promise<void> {
 }
 
 /**
- * The real servers that the environment names; undefined when it names none. They are not killed: only what this
- * program has started is. In MongoDB the run has databases of its own, which are dropped at its end.
+ * The real servers that the environment names; undefined without any. They are not killed: only processes that this
+ * program has started are. In MongoDB the run has its own databases, which are dropped at its end.
  */
 export function realServers(run: string): Stores | undefined {
   const { events, documents, database } = realUrls(run)
