@@ -1,6 +1,6 @@
 /**
- * `node scripts/build.js DIRECTORY` puts src/ into few files that Node starts fast: it takes 0.6 s to find and link a
- * thousand small modules. Types are checked by `npm test` and `npm run typecheck`.
+ * `node scripts/build.js DIRECTORY` bundles src/ into a few files that Node starts fast: finding and linking a thousand
+ * small modules takes 0.6 s. Types are checked by `npm test` and `npm run typecheck`.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -8,12 +8,12 @@ import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { build } from 'esbuild'
 import { PROGRAMS } from './programs.js'
 
-/** Files in fixed places below the directory, one folder deep as in src/, like the files that the programs share. */
+/** Files at fixed paths below the directory, one folder deep as in src/, like the chunks that the programs share. */
 const FILES_OF_THE_PROJECT = 'storage/project-files'
 /** Modules that `bench/` loads to measure the build. */
 const MEASURED = ['config/config', 'server/garbage-collection', 'server/server']
 
-/** Packages of many small modules, which are bundled. Others are loaded from node_modules. */
+/** Packages of many small modules, which are bundled. Other packages are loaded from node_modules. */
 const INCLUDED = ['typebox', '@fastify/type-provider-typebox']
 
 /**
@@ -24,7 +24,7 @@ const REQUIRED = ['@eventstore/db-client']
 
 const isOf = (packages, path) => packages.some((name) => path === name || path.startsWith(`${name}/`))
 
-/** Leaves the other packages, and Node's own modules, as imports. */
+/** Keeps imports of other packages, and of Node's own modules. */
 const packages = {
   name: 'packages',
   setup({ onResolve, onLoad }) {

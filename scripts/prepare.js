@@ -1,8 +1,8 @@
 /**
- * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, brings a Node when this one is too
- * old, and with `--build` runs scripts/build.js when a source is newer than the build. The packages for tests are three
- * quarters of all: they are installed with `--dev` only. Runs before `npm start`, `npm test` and others. Packages may not be
- * installed yet and Node may be old, so it is plain JavaScript that Node 18 reads. Don't let it install or build twice at
+ * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, installs Node when the running
+ * one is too old, and with `--build` runs scripts/build.js when a source is newer than the build. Packages for tests,
+ * three quarters of all, are installed with `--dev` only. Runs before `npm start`, `npm test` and others. Packages may
+ * be missing and Node may be old, so it is plain JavaScript that Node 18 reads. It must not install or build twice at
  * the same time in one checkout.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -37,7 +37,7 @@ const installed = () => (fs.existsSync(RECORD) ? readJson(RECORD).packages : {})
 
 /**
  * Compares npm's record of installed packages with package-lock.json. Optional packages may be missing: they may be for
- * another platform. `withDev`: whether those for tests are needed, too.
+ * another platform. `withDev`: whether packages for tests are needed, too.
  */
 function isInstalled(withDev) {
   const present = installed()
@@ -50,10 +50,10 @@ function isInstalled(withDev) {
 /** Whether an earlier run has installed the packages for tests. */
 const hasDev = () => Object.values(installed()).some(({ dev }) => dev)
 
-/** @param node the program that npm shall run on */
+/** @param node the program that runs npm */
 function install(directory, what, node, which = '--include=dev') {
   console.log(`Installing ${what} (npm ci)`)
-  // Remove the record first: it would be wrong if the installation is cut off.
+  // Removes the record first: it would be wrong if the installation is interrupted.
   fs.rmSync(join(directory, RECORD), { force: true })
   execFileSync('npm', ['ci', which, '--no-audit', '--no-fund'], {
     cwd: directory,
@@ -83,7 +83,7 @@ function putFirst(node) {
   // Most runs need no change, and the checkout may belong to another user.
   if (realPath(node) !== realPath(BROUGHT_NODE) || realPath(OWN_NODE) === realPath(node)) return
   fs.mkdirSync(dirname(OWN_NODE), { recursive: true })
-  // At once, because another program of this checkout may start now.
+  // Atomically, because another program of this checkout may start now.
   const made = `${OWN_NODE}-${process.pid}`
   fs.symlinkSync(resolve(BROUGHT_NODE), made)
   fs.renameSync(made, OWN_NODE)
@@ -92,12 +92,12 @@ function putFirst(node) {
 /** @param node the program to build with */
 function build(node) {
   const inSrc = fs.readdirSync('src', { recursive: true }).map((name) => join('src', name))
-  // Include the directories: removing a file changes the time of its directory.
+  // Includes the directories: removing a file changes the time of its directory.
   const sources = ['tsconfig.json', 'package-lock.json', 'scripts/build.js', 'src', ...inSrc]
   const changedAt = Math.max(...sources.map((file) => fs.lstatSync(file).mtimeMs))
   if (fs.existsSync('dist/.built') && fs.statSync('dist/.built').mtimeMs >= changedAt) return
   console.log('Building src/ into dist/')
-  // Build into a new directory, so that modules of removed sources disappear.
+  // Builds into a new directory, so that modules of removed sources disappear.
   fs.rmSync('dist.new', { recursive: true, force: true })
   fs.mkdirSync('dist.new')
   fs.writeFileSync('dist.new/.built', '')
