@@ -18,7 +18,7 @@ import { clockOf, YEAR_MS } from './set-clock.ts'
 import { passwordOf, startTestServer, statusOf } from './start-server.ts'
 import { until } from './until.ts'
 
-t.test('after the clock was set back, nobody waits for what was to be by the old one', async (t) => {
+t.test('a clock that is set back does not delay work that was due by the old clock', async (t) => {
   const setClock = clockOf(t)
   const server = await startTestServer(t, { MAX_OWNER_BYTES: '400KiB' })
   const alice = await server.as('alice')
@@ -48,7 +48,7 @@ t.test('after the clock was set back, nobody waits for what was to be by the old
 })
 
 t.test(
-  "a name that is being given to a repository is nobody else's, whatever another clock says",
+  'a name that is being given to a repository stays reserved, whatever the clock of another node shows',
   async (t) => {
     const setClock = clockOf(t)
     const server = await startTestServer(t)
@@ -76,7 +76,7 @@ t.test(
   },
 )
 
-t.test('a large file that is being received stays when the clock is set forward by a year', async (t) => {
+t.test('a large upload in progress is kept when the clock is set forward by a year', async (t) => {
   const setClock = clockOf(t)
   const server = await startTestServer(t)
   const alice = await server.as('alice')
@@ -101,8 +101,11 @@ t.test('a large file that is being received stays when the clock is set forward 
   t.equal(await answered, 200)
 })
 
-t.test('a server whose clock is ahead of the file system takes no fresh file for abandoned', async (t) => {
-  const args = [program('test/clock-ahead'), t.testdir()]
-  const { stdout } = await promisify(execFile)(process.execPath, args)
-  t.equal(stdout, 'true false true\n')
-})
+t.test(
+  'a server whose clock is ahead of the file system does not treat fresh files as orphaned',
+  async (t) => {
+    const args = [program('test/clock-ahead'), t.testdir()]
+    const { stdout } = await promisify(execFile)(process.execPath, args)
+    t.equal(stdout, 'true false true\n')
+  },
+)

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { startEventStoreDouble } from './doubles/eventstore.ts'
+import { eventStoreWithLongTimeouts, mongoWithLongTimeouts } from './doubles/long-timeouts.ts'
 import { startMongoDouble } from './doubles/mongodb.ts'
-import { patientEventStore, patientMongo } from './doubles/patience.ts'
 import { workTree } from './git-client.ts'
 import { startTestServer, statusOf } from './start-server.ts'
 import { until } from './until.ts'
@@ -13,7 +13,10 @@ t.test('a pull request is merged on EventStoreDB and MongoDB, with their real dr
   t.teardown(() => eventStore.close())
   const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
   t.teardown(() => mongo.close())
-  const environment = { EVENTSTORE_URL: patientEventStore(eventStore), MONGODB_URL: patientMongo(mongo) }
+  const environment = {
+    EVENTSTORE_URL: eventStoreWithLongTimeouts(eventStore),
+    MONGODB_URL: mongoWithLongTimeouts(mongo),
+  }
   const server = await startTestServer(t, environment)
 
   const alice = await server.as('alice')
@@ -55,8 +58,8 @@ t.test('a pull request is merged on EventStoreDB and MongoDB, with their real dr
     t.match(await found.json(), [{ title: 'After the rebuild' }], 'both nodes show what came after it')
   }
 
-  // A list = one round trip to MongoDB. Beside it, the servers only ask for checkpoints, and at times look for merges to
-  // finish: then it is tried again.
+  // A list = one round trip to MongoDB. Beside it, the servers only ask for checkpoints, and sometimes look for merges
+  // to finish; then the attempt is repeated.
   const askedOnce = async (path: string) => {
     const before = mongo.commands.length
     t.equal((await server.fetch('alice', `/api/v1/repos/alice/app${path}`)).status, 200, path)
@@ -64,7 +67,7 @@ t.test('a pull request is merged on EventStoreDB and MongoDB, with their real dr
   }
   const asked = async (path: string) => {
     const first = await askedOnce(path)
-    // Later ones know the total already, and may ask nothing.
+    // Later requests have the total in the cache, and may ask nothing.
     return first <= 1 ? first : Math.max(1, Math.min(await askedOnce(path), await askedOnce(path)))
   }
   for (const path of [

@@ -1,4 +1,4 @@
-/** Keeps the documents true: the files, commands, settings, links and citations that they name exist. */
+/** Keeps the documents true: the files, commands, settings, links and citations in them exist. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -42,7 +42,7 @@ const TOP_DIRECTORIES = new Set(
   TOP.filter((entry) => entry.isDirectory() && entry.name !== 'dist').map(({ name }) => name),
 )
 
-/** Whether it can only be meant as a path in the repository. Others, such as `views.db`, are in a data directory. */
+/** Whether it can only be a path in the repository. Other paths, such as `views.db`, are in a data directory. */
 function isRepositoryPath(code: string): boolean {
   if (!/^[\w.@<>*/-]+$/.test(code)) return false
   const [first = '', ...rest] = code.split('/')
@@ -50,14 +50,14 @@ function isRepositoryPath(code: string): boolean {
   return /[\w>*-]\.(ts|js|md|yml)$/.test(code)
 }
 
-/** Up to the first part that stands for many: `src/commands` of `src/commands/<aggregate>/`. */
+/** Up to the first placeholder: `src/commands` of `src/commands/<aggregate>/`. */
 function certainPart(path: string): string {
   const parts = path.split('/')
   const open = parts.findIndex((part) => /[<>*]/.test(part))
   return (open === -1 ? parts : parts.slice(0, open)).join('/')
 }
 
-/** What a heading is called in links: as GitHub, Gitea and Forgejo do it. */
+/** The anchor of a heading, as in GitHub, Gitea and Forgejo. */
 const anchorOf = (heading: string) =>
   heading
     .toLowerCase()
@@ -66,14 +66,14 @@ const anchorOf = (heading: string) =>
 
 const anchorsOf = (path: string) => new Set(found(withoutBlocks(read(path)), /^#+ (.+)$/gm).map(anchorOf))
 
-/** Why a link or citation leads nowhere; undefined when it leads somewhere. */
+/** The reason why a link or citation is dead; undefined for a valid one. */
 function brokenLink(path: string, anchor: string | undefined): string | undefined {
   if (!existsSync(at(path))) return `${path} does not exist`
   if (anchor === undefined) return undefined
   return anchorsOf(path).has(anchor) ? undefined : `${path} has no heading #${anchor}`
 }
 
-/** What is wrong with each document, with its path before each problem. */
+/** The problems of all documents, each with its document's path. */
 const inAll = (problemsOf: (document: Document) => readonly string[]) =>
   DOCUMENTS.flatMap((document) => problemsOf(document).map((problem) => `${document.path}: ${problem}`))
 
@@ -104,7 +104,7 @@ t.test('every setting that a document names exists', async (t) => {
     ...settings.map(({ name }) => name),
     ...['MERGELOG_TOKEN', 'TEST_EVENTSTORE_URL', 'TEST_MONGODB_URL', 'PROPERTY_SEED', 'PROPERTY_RUNS'],
     ...['FAULTS_EFFECTS', 'SHARED_FAULTS_SEED', 'SHARED_FAULTS_STEPS', 'UPDATE_DOCS'],
-    // A status of gRPC.
+    // A gRPC status.
     'RESOURCE_EXHAUSTED',
   ])
   const problems = inAll(({ text }) =>
@@ -165,7 +165,7 @@ t.test('every citation of docs/ in the code leads to a file and a heading that e
   t.strictSame(problems, [])
 })
 
-t.test('nothing cites a document that is not in the repository', async (t) => {
+t.test('every cited document is in the repository', async (t) => {
   // In brackets, so that this file does not match.
   const elsewhere = /\b[D]ESIGN\b|\.\.\/[s]hared\/|\b[H]OUSE\.md|\b[N]OTES\.md|[`"' (/][s]pec\/[\w-]+\.md/
   const hits = [...CODE, ...DOCUMENTS.map(({ path }) => path)].flatMap((path) =>
@@ -190,13 +190,13 @@ t.test('docs/stores.md and the page on the write side name the streams of every 
   }
 })
 
-/** The settings that README shows. */
+/** The settings in README. */
 const TEN: readonly SettingName[] = [
   ...(['HOST', 'PORT', 'GRPC_PORT', 'DATA_DIR', 'PUBLIC_URL'] as const),
   ...(['ADMIN_PASSWORD', 'TRUST_PROXY', 'EVENTSTORE_URL', 'MONGODB_URL', 'LOG_LEVEL'] as const),
 ]
 
-/** The settings as a table in Markdown. */
+/** The settings as a Markdown table. */
 function settingsTable(shown: typeof settings): string {
   const rows = shown.map(({ name, default: standard, meaning }) => {
     const value = standard === '' ? '' : `\`${standard}\``

@@ -1,4 +1,4 @@
-/** A whole server on EventStoreDB, when the store holds or does what it should not. */
+/** A whole server on EventStoreDB with wrong data or behaviour of the store. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { basic } from './server-template.ts'
 import { ADMIN_PASSWORD, type Gitea, startTestServer, statusOf, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
 
-/** One server for the tests that leave it well, and its EventStoreDB. */
+/** One server for the tests that do not damage it, and its EventStoreDB. */
 let double: EventStoreDouble
 let server: TestServer
 let alice: Gitea
@@ -26,7 +26,7 @@ t.before(async () => {
   alice = await server.as('alice')
 })
 
-/** Makes a repository of alice. Resolves to its id. */
+/** Creates a repository of alice. Resolves to its id. */
 async function repository(name: string): Promise<number> {
   return (await alice.user.createCurrentUserRepo({ name })).data.id ?? 0
 }
@@ -36,7 +36,7 @@ async function health() {
   return { code: answer.status, text: await answer.text() }
 }
 
-t.test('what others wrote into our streams does not stop a command, and is named in /healthz', async (t) => {
+t.test("foreign events in Mergelog's streams do not stop a command, and /healthz names them", async (t) => {
   t.equal(await repository('app'), 1)
   await alice.repos.issueCreateIssue('alice', 'app', { title: 'One' })
   t.notMatch((await health()).text, /problems/)
@@ -63,7 +63,7 @@ t.test('what others wrote into our streams does not stop a command, and is named
   }
 })
 
-/** Requests that change issue 1, and its comment, in all the ways that decide from its stream. */
+/** Requests that change issue 1, and its comment, by all deciders of its stream. */
 const changes = (comment: number, label: number) =>
   [
     ['PATCH', 'issues/1', { title: 'Another' }],
@@ -155,7 +155,7 @@ t.test('an outage of EventStoreDB is one line in the log, and its end is one lin
 
   for (const node of cluster.nodes) node.stop()
   await until('the outage is noticed', async () => (await open()) === 503)
-  // The projector, the processes, requests and /healthz meet it again and again.
+  // The projector, the processes, requests and /healthz meet the stream repeatedly.
   for (let n = 0; n < 3; n++) {
     t.equal(await open(), 503)
     const health = await fetch(`${server.url}/healthz`)
@@ -183,7 +183,7 @@ t.test('POST issue, one client: at most four round trips, and each new event is 
   })
   double.access.called = (what, stream) => calls.push(`${what} ${stream}`)
   let index = 0
-  // The first ones learn where the sequences end. Meanwhile all that follow the log come to its end.
+  // The first ones read the ends of the sequences. Meanwhile all followers reach the end of the log.
   await until('an issue costs at most three appends, and its events are sent once', async () => {
     const sent = double.sentEvents()
     calls = []
@@ -191,7 +191,7 @@ t.test('POST issue, one client: at most four round trips, and each new event is 
     index = data.number ?? 0
     return calls.length <= 3 && double.sentEvents() - sent === calls.length
   })
-  // Of many in a row, most get an id that was taken ahead.
+  // Of many in a row, most get an id from the pool.
   const needed = calls.filter((call) => call !== 'write ids-issue')
   t.same(needed.toSorted(), [`write issue-${repoId}.${index}`, `write numbers-${repoId}`])
   t.equal(
@@ -201,7 +201,7 @@ t.test('POST issue, one client: at most four round trips, and each new event is 
   )
 })
 
-t.test('after a start, upgrade queries answer although the log ends with events of others', async (t) => {
+t.test('after a start, upgrade queries answer although the log ends with foreign events', async (t) => {
   const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'eventstore.db') })
   const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-upgrade-'))
   t.teardown(async () => {
@@ -223,7 +223,7 @@ t.test('after a start, upgrade queries answer although the log ends with events 
   }
 })
 
-t.test('while access is denied, requests get 503 and /healthz says why', async (t) => {
+t.test('while access is denied, requests get 503 and /healthz gives the reason', async (t) => {
   const repoId = await repository('denied')
   const open = (title: string) => statusOf(alice.repos.issueCreateIssue('alice', 'denied', { title }))
   t.equal(await open('One'), 201)
@@ -265,8 +265,8 @@ t.test('while access is denied, requests get 503 and /healthz says why', async (
   )
 })
 
-// Last: each later question after the end of the log would read them all.
-t.test('/healthz is 200 with any number of events of others at the end of the log', async (t) => {
+// Last, because each later read of the end of the log would read them all.
+t.test('/healthz is 200 with any number of foreign events at the end of the log', async (t) => {
   for (const type of ['OrderPlaced', '$statsCollected']) {
     for (let n = 0; n < 5; n++) {
       await double.append('orders', new Array(200).fill({ type, data: '{}' }))

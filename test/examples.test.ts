@@ -16,7 +16,7 @@ interface Example {
   output: string
 }
 
-/** Commands of a console block with what the block says that each prints. */
+/** Commands of a console block, with the expected output of each. */
 function session(block: string): Example[] {
   const commands: Example[] = []
   for (const line of block.split('\n')) {
@@ -57,8 +57,9 @@ async function checkExamples(t: Test, commands: readonly Example[]): Promise<voi
   })
 }
 
-t.test("README's first session works without a configured git identity, and prints what it says", (t) =>
-  checkExamples(t, first),
+t.test(
+  "README's first session works without a configured git identity, and prints the documented output",
+  (t) => checkExamples(t, first),
 )
 
 for (const page of ['history', 'erasure', 'upgrade-queries']) {

@@ -1,4 +1,4 @@
-/** A first start that fails, and the starts after it. */
+/** A first start that fails, and the following starts. */
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -7,7 +7,7 @@ import { startMergelog } from './cli/command-line.ts'
 import { dataDirectory } from './health.ts'
 import { until } from './until.ts'
 
-/** A port that another program listens on, until the test ends. */
+/** A port with another listener, until the test ends. */
 async function takenPort(t: Test): Promise<string> {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
@@ -18,7 +18,7 @@ async function takenPort(t: Test): Promise<string> {
 
 const FREE = { PORT: '0', GRPC_PORT: '0', METRICS_PORT: '0', LOG_LEVEL: 'silent' }
 
-/** What a start prints to its end, when `use` has been called with its URL. */
+/** Returns the output of a start; `use` is called with its URL. */
 async function startedOnce(
   t: Test,
   environment: Record<string, string>,
@@ -67,7 +67,7 @@ t.test("a failed first start must not lose the admin's password", async (t) => {
     t.not(password, '')
   })
   await t.test(
-    'until somebody has signed in, each start prints how to set a new one, at every LOG_LEVEL',
+    'until the first sign-in, each start prints how to set a new one, at every LOG_LEVEL',
     async (t) => {
       for (const LOG_LEVEL of ['trace', 'info', 'fatal']) {
         const { said } = await startedOnce(t, { DATA_DIR, LOG_LEVEL })
@@ -76,7 +76,7 @@ t.test("a failed first start must not lose the admin's password", async (t) => {
       }
     },
   )
-  await t.test('after that, no start does', async (t) => {
+  await t.test('after a sign-in, no start does', async (t) => {
     await startedOnce(t, { DATA_DIR }, async (url) => {
       t.equal(await signIn(url, 'another one'), 401)
     })

@@ -1,9 +1,9 @@
-/** Sees which files and directories this process flushes to disk. */
+/** Records the files and directories that this process flushes to disk. */
 import { promises as files } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import type t from 'tap'
 
-/** The paths that were flushed, in this order, until the test ends. */
+/** Returns the flushed paths, in order, until the test ends. */
 export function flushedPaths(test: Pick<typeof t, 'teardown'>): string[] {
   const flushed: string[] = []
   const { open } = files

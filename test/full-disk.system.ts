@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import { checked, checkOf } from '../src/storage/checked-json.ts'
 import { startEventStoreDouble } from './doubles/eventstore.ts'
-import { patientEventStore } from './doubles/patience.ts'
+import { eventStoreWithLongTimeouts } from './doubles/long-timeouts.ts'
 import { tryGit } from './git/client.ts'
 import { workTree } from './git-client.ts'
 import { startServerProcess } from './server-process.ts'
@@ -14,7 +14,7 @@ import { until } from './until.ts'
 
 const MEBIBYTE = 1024 ** 2
 
-/** Whether this machine lets us mount a file system that only our own processes see. */
+/** Whether this machine lets the test mount a file system that only its own processes see. */
 const UNSHARE = ['--mount', '--map-root-user']
 const mounts = spawnSync('unshare', [...UNSHARE, 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /mnt'], {
   encoding: 'utf8',
@@ -38,7 +38,7 @@ async function startOnSmallDisk(t: Test, settings: Record<string, string> = {}) 
 }
 
 t.test(
-  'on a full disk nothing that was acknowledged is lost, and the server goes on when there is room',
+  'on a full disk no acknowledged write is lost, and the server continues when there is room',
   { skip },
   async (t) => {
     const { url, outside } = await startOnSmallDisk(t)
@@ -116,13 +116,13 @@ t.test(
 )
 
 t.test(
-  'when the disk of the read models is full and the log has room, /healthz says so, and nothing is lost',
+  'when only the disk of the read models is full, /healthz reports it, and no write is lost',
   { skip },
   async (t) => {
     const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
     t.teardown(() => double.close())
     const { url, outside } = await startOnSmallDisk(t, {
-      EVENTSTORE_URL: patientEventStore(double),
+      EVENTSTORE_URL: eventStoreWithLongTimeouts(double),
       PROJECTION_WAIT_MS: '100',
     })
     const health = async () => {
@@ -161,7 +161,7 @@ t.test(
   },
 )
 
-/** Writes a file until there is no room for one more byte. */
+/** Writes a file until the disk is full. */
 async function fill(path: string): Promise<void> {
   const file = await open(path, 'w')
   try {

@@ -3,7 +3,7 @@ import { isDiskFull } from '../src/storage/disk-full.ts'
 import { watchFreeSpace } from '../src/storage/free-space.ts'
 import { sqliteError } from '../src/storage/sqlite/errors.ts'
 
-t.test('a full disk is found behind other errors, whoever noticed it', async (t) => {
+t.test('a full disk is found behind other errors, whichever component detected it', async (t) => {
   const withCode = (code: string) => Object.assign(new Error('x'), { code })
   for (const error of [
     withCode('ENOSPC'),
@@ -22,7 +22,7 @@ t.test('a full disk is found behind other errors, whoever noticed it', async (t)
     t.notOk(isDiskFull(error))
 })
 
-t.test('free space is asked for once for all who ask within a moment', async (t) => {
+t.test('free space is read once for all callers within a moment', async (t) => {
   let asked = 0
   const read = async () => {
     asked += 1

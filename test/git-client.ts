@@ -1,4 +1,4 @@
-/** Git as a person uses it: a work tree in a directory of its own. */
+/** A git client with a work tree of its own. */
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -23,15 +23,15 @@ export const GIT_ENVIRONMENT = {
 
 export interface WorkTree {
   dir: string
-  /** Runs git there; resolves to what it prints, trimmed, and rejects when it fails. */
+  /** Runs git there; resolves to its output, trimmed, and rejects when it fails. */
   git(...args: string[]): Promise<string>
-  /** The same with another environment. */
+  /** Runs it with another environment. */
   gitWith(environment: Record<string, string>, ...args: string[]): Promise<string>
   /** Writes files and commits them; resolves to the commit's id. */
   commit(message: string, files: Record<string, string>): Promise<string>
 }
 
-/** Runs git in a directory; resolves to what it prints, trimmed, and rejects when it fails. */
+/** Runs git in a directory; resolves to its output, trimmed, and rejects when it fails. */
 export async function gitIn(
   dir: string,
   args: readonly string[],
@@ -40,7 +40,7 @@ export async function gitIn(
   return (await run('git', args, { cwd: dir, env, maxBuffer: 64 * 1024 * 1024 })).stdout.trim()
 }
 
-/** The same for a command that reads its input: `git fast-import`, `git update-ref --stdin`. */
+/** Runs a command that reads its input: `git fast-import`, `git update-ref --stdin`. */
 export function gitWithInput(dir: string, args: readonly string[], input: string | Buffer): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn('git', args, { cwd: dir, env: GIT_ENVIRONMENT })
@@ -61,7 +61,7 @@ export function gitWithInput(dir: string, args: readonly string[], input: string
   })
 }
 
-/** A clone of `url`, or an empty repository with a first branch `main`. Gone when the test ends. */
+/** Returns a clone of `url`, or an empty repository with the branch `main`. Deleted when the test ends. */
 export async function workTree(test: Test, url?: string): Promise<WorkTree> {
   const dir = await mkdtemp(join(tmpdir(), 'mergelog-work-'))
   test.teardown(() => rm(dir, { recursive: true, force: true, maxRetries: 3 }))

@@ -1,4 +1,4 @@
-/** The health of a server, and a data directory that outlives it: for tests of starts and restarts. */
+/** The health of a server, and a data directory that outlives it, for tests of restarts. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 /**
- * A work tree of a repository on a test's server, for tests of what follows from branches. It keeps its objects
- * where the server does, and its branches come to the server by the same code as a push's, but without one:
- * no clone, no pack, no HTTP. How a push itself works is tested with `workTree` and the URL.
+ * A work tree of a repository on a test server, for tests of reactions to branches. It shares the server's objects, and
+ * its branches reach the server through a push's code, but without clone, pack and HTTP. Pushes themselves are tested
+ * with `workTree` and the URL.
  */
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ import { GIT_ENVIRONMENT, gitIn, gitWithInput, type Test, type WorkTree } from '
 import type { TestServer } from './start-server.ts'
 import { aContext } from './stores.ts'
 
-/** Who has the work tree, and of what. */
+/** The user and repository of the work tree. */
 export interface Hosted {
   login: string
   repoId: number
@@ -23,7 +23,7 @@ export interface Hosted {
 
 const HEADS = 'refs/heads/'
 
-/** Commands that need no files: what is checked out may be older than `HEAD` for them. */
+/** Commands that need no files: they work although the checked-out files may be older than `HEAD`. */
 const WITHOUT_FILES = new Set([
   'cat-file',
   'config',
@@ -42,7 +42,7 @@ const WITHOUT_FILES = new Set([
   '--git-dir',
 ])
 
-/** A commit for `git fast-import`; `from` is whatever names a commit. */
+/** Formats a commit for `git fast-import`; `from` is any name of a commit. */
 function commitStream(
   branch: string,
   from: string,
@@ -70,14 +70,14 @@ function commitStream(
   ]
 }
 
-/** Makes commits and branches in one process; resolves to the ids of the commits. */
+/** Creates commits and branches in one process; resolves to the ids of the commits. */
 async function fastImport(dir: string, stream: readonly (string | Buffer)[]): Promise<string[]> {
   const args = ['-c', 'core.fsync=none', 'fast-import', '--quiet', '--force']
   const input = Buffer.concat(stream.map((part) => Buffer.from(part)))
   return (await gitWithInput(dir, args, input)).split('\n')
 }
 
-/** What `git clone` would leave, without files. Resolves to the directory. */
+/** Creates the result of `git clone`, without files. Resolves to the directory. */
 async function emptyClone(server: TestServer, { login, fullName }: Hosted, bare: string): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'mergelog-work-'))
   const gitDir = join(dir, '.git')
@@ -110,7 +110,7 @@ async function emptyClone(server: TestServer, { login, fullName }: Hosted, bare:
   return dir
 }
 
-/** A work tree of `main`; gone when the test ends. */
+/** A work tree of `main`; deleted when the test ends. */
 export async function hostedWork(test: Test, server: TestServer, hosted: Hosted) {
   const { login, repoId } = hosted
   const bare = `${server.services.gitDir}/${repoId}.git`
@@ -146,7 +146,7 @@ export async function hostedWork(test: Test, server: TestServer, hosted: Hosted)
     return gitIn(dir, ['rev-parse', 'HEAD'])
   }
 
-  /** Moves refs of the server, and has it record them as after a push. */
+  /** Moves refs of the server, and records them as after a push. */
   async function moveRefs(wanted: ReadonlyMap<string, string | null>): Promise<void> {
     const { services } = server
     const account = await services.views.accounts.findOne({ loginKey: login })
@@ -173,7 +173,7 @@ export async function hostedWork(test: Test, server: TestServer, hosted: Hosted)
     }
   }
 
-  /** Where refspecs of a push move refs: `topic`, `topic:other`, `:gone`, each with or without `+`. */
+  /** The targets of a push's refspecs: `topic`, `topic:other`, `:gone`, each with or without `+`. */
   async function targets(refspecs: readonly string[]): Promise<Map<string, string | null>> {
     const pairs = refspecs.map((refspec) => {
       const [source = '', target = source] = refspec.replace(/^\+/, '').split(':')
@@ -184,7 +184,7 @@ export async function hostedWork(test: Test, server: TestServer, hosted: Hosted)
     return new Map(pairs.map(({ source, ref }) => [ref, source === '' ? null : (shas.shift() ?? null)]))
   }
 
-  /** Makes a branch of one commit after another commit, and checks it out. */
+  /** Creates a branch of one commit after another commit, and checks it out. */
   async function branchAt(name: string, from: string, message: string, files: Record<string, Content>) {
     const [tip = ''] = await fastImport(dir, commitStream(name, from, message, files))
     await writeFile(join(dir, '.git', 'HEAD'), `ref: ${HEADS}${name}\n`)
@@ -194,17 +194,17 @@ export async function hostedWork(test: Test, server: TestServer, hosted: Hosted)
 
   return {
     work,
-    /** Commits what is there and these files; resolves to the commit's id. */
+    /** Commits the current files and these; resolves to the commit's id. */
     commit,
-    /** Takes branches to the server, by force if need be. */
+    /** Sends branches to the server, with `force` if needed. */
     push: async (...refspecs: string[]) => moveRefs(await targets(refspecs)),
-    /** Takes a branch to the server that has one commit more than `from`; resolves to its tip. */
+    /** Sends a branch with one commit more than `from`; resolves to its tip. */
     async branch(name: string, files: Record<string, Content>, from = 'main') {
       const tip = await branchAt(name, from, `Commit on ${name}`, files)
       await moveRefs(new Map([[`${HEADS}${name}`, tip]]))
       return tip
     },
-    /** Takes branches from main there at once, each with a file of its own name; resolves to the last one's tip. */
+    /** Sends several branches from main, each with a file of its own name; resolves to the last one's tip. */
     async branches(...names: string[]) {
       const stream = names.flatMap((name) =>
         commitStream(name, 'main', `Commit on ${name}`, { [name.replaceAll('/', '-')]: `${name}\n` }),
@@ -213,7 +213,7 @@ export async function hostedWork(test: Test, server: TestServer, hosted: Hosted)
       await moveRefs(new Map(names.map((name, i) => [`${HEADS}${name}`, tips[i] ?? null])))
       return tips.at(-1) ?? ''
     },
-    /** Where a branch, or another ref by its whole name, stands on the server. */
+    /** The server's commit of a branch, or of another ref by its full name. */
     async tip(ref: string): Promise<string | undefined> {
       return (await resolveRef(bare, ref.startsWith('refs/') ? ref : `${HEADS}${ref}`)) ?? undefined
     },

@@ -7,8 +7,8 @@ import { startServerProcess } from './server-process.ts'
 import { until } from './until.ts'
 
 /**
- * Starts a server on the data directory and lets it work: by itself, or on what `act` asks of it. Resolves when it has died
- * right after the first effect whose text matches.
+ * Starts a server on the data directory and lets it work: by itself, or on the requests of `act`. Resolves when it has
+ * died right after the first matching effect.
  */
 export async function killedAfter(
   t: Test,

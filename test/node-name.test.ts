@@ -15,7 +15,7 @@ async function eventsOf(dataDir: string): Promise<RecordedEvent[]> {
 }
 
 t.test(
-  "NODE_NAME is in each log line and in events' metadata; events that a command wrote without a name lack it, and the log is sound",
+  "NODE_NAME is in each log line and in events' metadata; events of a command without a name lack it, and the log is sound",
   async (t) => {
     const DATA_DIR = t.testdir()
     const nameless = openSqliteEventStore(join(DATA_DIR, 'events.db'))
@@ -46,7 +46,7 @@ t.test(
     t.ok(later.length > 0, 'the stream goes on')
     for (const event of events.slice(2)) t.equal(event.metadata.node, 'node-1', event.type)
 
-    // A node of another name takes over, and a command appends, too.
+    // A node of another name takes over, and a command also appends.
     await mergelog(['set-password', 'admin'], { DATA_DIR, NODE_NAME: 'the-operator' })
     t.match((await eventsOf(DATA_DIR)).at(-1), {
       type: 'PasswordChanged',

@@ -1,4 +1,4 @@
-/** Programs of ours that tests start in processes of their own. */
+/** Programs of the project that tests start in processes of their own. */
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -7,6 +7,6 @@ export const program = (name: string) => fileURLToPath(new URL(`../${name}.ts`, 
 
 const { PATH = '', NODE_COMPILE_CACHE } = process.env
 
-/** Its environment: settings come from the test alone. What is compiled once is kept, as a start costs half the time with it. */
+/** Its environment: settings come from the test alone. The compile cache is kept, as it halves the time of a start. */
 export const PROGRAM_ENVIRONMENT: Readonly<Record<string, string>> =
   NODE_COMPILE_CACHE === undefined ? { PATH } : { PATH, NODE_COMPILE_CACHE: resolve(NODE_COMPILE_CACHE) }

@@ -1,6 +1,6 @@
 import { ConfigError, loadConfig } from '../src/config/config.ts'
 
-/** The error with which a start in this environment would end. */
+/** The error of a start in this environment. */
 export function refusal(env: NodeJS.ProcessEnv): ConfigError {
   try {
     loadConfig(env)

@@ -32,18 +32,18 @@ const rules: Rule[] = pages.flatMap((page) =>
 )
 const names = new Set(rules.map(({ name }) => name))
 
-/** The first words of names: only texts that begin with one of them count as citations. */
+/** The first words of rule names: only texts that begin with one of them count as citations. */
 const areas = [...new Set(rules.map(({ name }) => name.split('.')[0] ?? ''))]
 const CITATION = new RegExp(`\\b(?:${areas.join('|')})(?:\\.[a-z]+)*\\.\\d+\\b`, 'g')
 const citedIn = (text: string) => text.match(CITATION) ?? []
 
-/** The titles of the tests in a file: the first text that is given to a function that declares a test. */
+/** The titles of the tests in a file: the first text argument of a function that declares a test. */
 const titlesIn = (path: string) =>
   [...read(path).matchAll(/\b(?:test|specify|eachPull|always)\(\s*(['"`])((?:\\.|(?!\1)[\s\S])*)\1/g)].map(
     ([, , title = '']) => title,
   )
 
-t.test('each rule has a name of its own, a title, a text and a status', async (t) => {
+t.test('each rule has its own name, a title, a text and a status', async (t) => {
   t.strictSame(
     rules.map(({ name }) => name).filter((name, i, all) => all.indexOf(name) !== i),
     [],

@@ -1,8 +1,8 @@
 /**
- * Runs test files: `node test/run.ts 'test/rights/*.test.ts'`. Some files of a role share a process, because most load the
- * server; a file that says `In a process of its own:` has one, and so have all of `*.system.ts`. Says a line for each file
- * that ends, each failure with its reason, and last `N passed, N failed[, N skipped]`. Counts assertions, and a process
- * that fails without one. A test file alone also runs by itself: `node test/access/glob.test.ts`.
+ * Runs test files: `node test/run.ts 'test/rights/*.test.ts'`. Files of a folder share a process, because most load the
+ * server; a file with the words `In a process of its own:` has its own, and so has each `*.system.ts`. Prints a line
+ * for each finished file, each failure with its reason, and last `N passed, N failed[, N skipped]`. Counts assertions,
+ * and a process that fails without one. A test file also runs alone: `node test/access/glob.test.ts`.
  */
 import { glob, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -16,7 +16,7 @@ import { TEMPLATE_VARIABLE, templateDir } from './server-template.ts'
 const PROCESSES_AT_ONCE = availableParallelism() + 2
 /** They share a process; with more, the last process would end long after the others. */
 const FILES_OF_A_PROCESS = 6
-/** For a process, on a machine that does much else. */
+/** Timeout of a process on a busy machine. */
 const TIMEOUT_MS = 900_000
 
 const shown = (text: string) => (process.stdout.isTTY ? text : stripVTControlCharacters(text))
@@ -24,9 +24,9 @@ const fileName = (file = '') => relative('.', file)
 
 async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const counts = { passed: 0, failed: 0, skipped: 0 }
-  /** The titles around what is reported now. */
+  /** The titles around the current report. */
   const titles: string[] = []
-  /** What files printed, which says why one could not be loaded. */
+  /** The output of files, which may contain a load error. */
   const printed = new Map<string, string>()
   const filesWithFailures = new Set<string>()
 
@@ -60,7 +60,7 @@ async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string>
 
 // tap's own limit for a test, in seconds: half a minute would be too short on a busy machine.
 process.env.TAP_TIMEOUT = String(TIMEOUT_MS / 1000)
-// The server has a thousand modules: compiled once, each process loads them in two thirds of the time.
+// The server has a thousand modules: with the compile cache, each process loads them in two thirds of the time.
 process.env.NODE_COMPILE_CACHE ??= 'node_modules/.cache/tests'
 process.env[TEMPLATE_VARIABLE] = await templateDir()
 
@@ -69,10 +69,13 @@ interface Group {
   characters: number
 }
 
-/** The folder directly in `test/` that a file is in: its files load much the same of the server. */
+/** The folder directly in `test/` of a file: its files load similar parts of the server. */
 const roleOf = (file: string) => dirname(relative('test', file)).split('/')[0] ?? ''
 
-/** Groups files by role, and puts what needs a process of its own apart. The longest group comes first: it would end last. */
+/**
+ * Groups files by folder, and separates those with their own process. The longest group comes first, because it would
+ * end last.
+ */
 async function groupsOf(files: readonly string[]): Promise<string[][]> {
   const groups: Group[] = []
   const open = new Map<string, Group>()
@@ -92,7 +95,7 @@ async function groupsOf(files: readonly string[]): Promise<string[][]> {
   return groups.sort((a, b) => b.characters - a.characters).map(({ files }) => files)
 }
 
-/** Makes a program that runs the files one after the other: a file's tests wait until the file is loaded. */
+/** Creates a program that runs the files one after the other: a file's tests wait until the file is loaded. */
 async function programOf(group: readonly string[], directory: string, index: number): Promise<string> {
   if (group.length === 1) return group[0] ?? ''
   const steps = group.map((file) => {

@@ -7,9 +7,9 @@ import { PROGRAM_ENVIRONMENT, program } from './program.ts'
 import { ADMIN_PASSWORD } from './server-template.ts'
 
 /**
- * Resolves when the server has printed its URL. The process is killed at the end of the test. `before`: a program of ours
- * that is loaded into it before its own code (`faults/effects` kills it at a point). `main`: another file than the
- * server's own. `within`: the words of a command that starts it.
+ * Resolves when the server has printed its URL. The process is killed at the end of the test. `before`: a module that
+ * is loaded before the server's code (`faults/effects` kills it at a point). `main`: another file than the server's
+ * own. `within`: the words of a command that starts it.
  */
 export async function startServerProcess(
   test: Pick<typeof t, 'teardown'>,
@@ -34,7 +34,7 @@ export async function startServerProcess(
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   test.teardown(() => void child.kill('SIGKILL'))
-  // What it has started may keep its output open a while longer.
+  // Its children may keep its output open a while longer.
   child.once('exit', () => child.stdout.destroy())
   for await (const line of createInterface({ input: child.stdout })) {
     const url = /listens on (http:\S+)/.exec(line)?.[1]

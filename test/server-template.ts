@@ -1,6 +1,6 @@
 /**
- * A data directory with people in it, made once and copied for each server of a test: what they do first
- * (hash five passwords, make five tokens, prepare three databases) is not what most tests are about.
+ * A data directory with users, created once and copied for each server of a test, because most tests are not about its
+ * preparation (hash five passwords, create five tokens, prepare three databases).
  */
 import { createHash } from 'node:crypto'
 import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -23,20 +23,20 @@ export const passwordOf = (login: string) => (login === 'admin' ? ADMIN_PASSWORD
 export const basic = (login: string) =>
   `Basic ${Buffer.from(`${login}:${passwordOf(login)}`).toString('base64')}`
 
-/** The people of the template, with ids from 2 on; `admin` is the first account. */
+/** The users of the template, with ids from 2 on; `admin` is the first account. */
 const PEOPLE = ['alice', 'bob', 'carol', 'dave']
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const HOME = join(ROOT, '.tap', 'server-template')
 const TOKENS = 'tokens.json'
 
-/** A hash that costs nothing to check: how passwords are hashed is tested where that is the question. */
+/** A hash that costs nothing to check; other tests cover hashing. */
 const CHEAP = { N: 2, r: 1, p: 1 }
 const cheapHash = (password: string) => hashPassword(password, CHEAP)
-// Otherwise each first sign-in would make the hash again, at what hashes cost.
+// Otherwise each first sign-in would compute a real hash.
 makeHashesWith(CHEAP)
 
-/** Makes a user whose password is `passwordOf(login)`, without the work of a real hash. */
+/** Creates a user with the password `passwordOf(login)`, without the cost of a real hash. */
 export async function addUser(services: Services, login: string): Promise<void> {
   const { events, projector } = services
   const context = aContext({ at: new Date().toISOString() })
@@ -45,7 +45,7 @@ export async function addUser(services: Services, login: string): Promise<void> 
   await projector.waitFor(await events.lastPosition(), 60_000)
 }
 
-/** Makes a token for everything; resolves to it. `url`: of the server. */
+/** Creates a token with all scopes; resolves to it. `url`: of the server. */
 export async function addToken(url: string, login: string): Promise<string> {
   const answer = await fetch(`${url}/api/v1/users/${login}/tokens`, {
     method: 'POST',
@@ -59,7 +59,7 @@ export async function addToken(url: string, login: string): Promise<string> {
   return String(token.sha1)
 }
 
-/** Changes with all that a template is made from. */
+/** Changes with all sources of a template. */
 async function templateKey(): Promise<string> {
   const hash = createHash('sha256').update(process.version)
   hash
@@ -87,7 +87,7 @@ async function make(dir: string): Promise<void> {
   await writeFile(join(dir, TOKENS), JSON.stringify(tokens))
 }
 
-/** Makes a directory, unless it is there. Two processes at once make the same: the first one's is kept. */
+/** Creates a directory, unless it exists. Of two concurrent processes, the first one's is kept. */
 export async function makeOnce(dir: string, make: (draft: string) => Promise<void>): Promise<void> {
   if (await exists(dir)) return
   const draft = `${dir}.${process.pid}`
@@ -101,10 +101,10 @@ export async function makeOnce(dir: string, make: (draft: string) => Promise<voi
   }
 }
 
-/** Where the template is, for the processes of test files that `test/run.ts` starts. */
+/** The template's path, for the processes that `test/run.ts` starts. */
 export const TEMPLATE_VARIABLE = 'MERGELOG_TEST_TEMPLATE'
 
-/** Where the template is. It is made by the test process that needs one first; two at once make the same. */
+/** The template's path. The first test process that needs it creates it, even if two do so concurrently. */
 export async function templateDir(): Promise<string> {
   const known = process.env[TEMPLATE_VARIABLE]
   if (known !== undefined) return known
@@ -122,7 +122,7 @@ export async function templateDir(): Promise<string> {
 
 let template: Promise<string> | undefined
 
-/** Copies the template to `dataDir`; resolves to the tokens of its people, by login. */
+/** Copies the template to `dataDir`; resolves to the tokens of its users, by login. */
 export async function copyTemplate(dataDir: string): Promise<Map<string, string>> {
   template ??= templateDir()
   const from = await template

@@ -1,8 +1,8 @@
 import type t from 'tap'
 
 /**
- * Lets a test set the clock of this process, as an operator or a time server may: from then on it is so many milliseconds
- * off. Spans that `performance.now()` measures do not change. The clock is right again when the test ends.
+ * Lets a test set the clock of this process, as an operator or a time server may: from then on it is off by this number
+ * of milliseconds. Spans of `performance.now()` do not change. The clock is correct again when the test ends.
  */
 export function clockOf(test: Pick<typeof t, 'teardown'>): (off: number) => void {
   const real = globalThis.Date

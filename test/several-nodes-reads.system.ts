@@ -1,4 +1,4 @@
-/** Read your writes across nodes: each request goes to another node than the one before. */
+/** Read your writes across nodes: each request goes to another node than the previous one. */
 import { giteaApi } from 'gitea-js'
 import t from 'tap'
 import { workTree } from './git-client.ts'
@@ -35,7 +35,7 @@ t.test('read your writes across nodes, each request to another one', async (t) =
   const bob = client((await newToken('bob', 'his')).sha1)
   const [owner, repo] = ['alice', 'app']
 
-  await t.test('tokens work at once, and end at once', async (t) => {
+  await t.test('tokens work immediately, and end immediately', async (t) => {
     for (let i = 0; i < 4; i++) {
       const { id, sha1 } = await newToken('alice', `t${i}`)
       t.equal((await client(sha1).user.userGetCurrent()).data.login, 'alice')
@@ -45,7 +45,7 @@ t.test('read your writes across nodes, each request to another one', async (t) =
     }
   })
 
-  await t.test('a repository, its rights, issues, comments and labels', async (t) => {
+  await t.test('a repository, its permissions, issues, comments and labels', async (t) => {
     await alice.user.createCurrentUserRepo({ name: repo, auto_init: true, private: true })
     t.equal((await alice.repos.repoGet(owner, repo)).data.name, repo)
     for (let i = 0; i < 3; i++) {
@@ -117,21 +117,18 @@ t.test('read your writes across nodes, each request to another one', async (t) =
     }
   })
 
-  await t.test(
-    'a live history shows what happens at another node; its next node goes on after it',
-    async (t) => {
-      const path = `/repos/${owner}/${repo}/issues/1/history`
-      const before = await listen(t, first, 'alice', path)
-      const known = (await before.has(3)).length
-      await bob.repos.issueCreateComment(owner, repo, 1, { body: 'live' })
-      const all = await before.has(known + 1)
-      t.match(all.at(-1), { event: { data: { body: 'live' } } })
-      const after = await listen(t, second, 'alice', path, { 'last-event-id': `${all.at(-2)?.id}` })
-      t.match(await after.has(1), [{ event: { data: { body: 'live' } } }])
-    },
-  )
+  await t.test('a live history shows events of another node, and continues on the next node', async (t) => {
+    const path = `/repos/${owner}/${repo}/issues/1/history`
+    const before = await listen(t, first, 'alice', path)
+    const known = (await before.has(3)).length
+    await bob.repos.issueCreateComment(owner, repo, 1, { body: 'live' })
+    const all = await before.has(known + 1)
+    t.match(all.at(-1), { event: { data: { body: 'live' } } })
+    const after = await listen(t, second, 'alice', path, { 'last-event-id': `${all.at(-2)?.id}` })
+    t.match(await after.has(1), [{ event: { data: { body: 'live' } } }])
+  })
 
-  await t.test('teams: what they give and take holds on the next node', async (t) => {
+  await t.test('teams: granted and revoked permissions are effective on the next node', async (t) => {
     await alice.orgs.orgCreate({ username: 'acme', visibility: 'private' })
     await alice.orgs.createOrgRepo('acme', { name: 'lib', private: true, auto_init: true })
     const units = ['repo.code', 'repo.issues', 'repo.pulls']
@@ -162,7 +159,7 @@ t.test('read your writes across nodes, each request to another one', async (t) =
     t.equal(await reads(), 404)
   })
 
-  await t.test('notifications: heard, counted and read on the next node', async (t) => {
+  await t.test('notifications: received, counted and read on the next node', async (t) => {
     const unread = async (): Promise<{ subject: { title: string } }[]> =>
       JSON.parse(await (await ask('bob', '/notifications')).text())
     const count = async () => JSON.parse(await (await ask('bob', '/notifications/new')).text())

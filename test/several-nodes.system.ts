@@ -1,4 +1,4 @@
-/** Two nodes on the same stores and one data directory: turns, order, and what a node leaves that is gone. */
+/** Two nodes on the same stores and one data directory: locks, order, and leftovers of a lost node. */
 import { mkdir, readdir, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -44,7 +44,7 @@ async function causesOf(server: TestServer, repoId: number): Promise<string[]> {
   return events.flatMap((event) => (event.type === 'RefsUpdated' ? [event.data.cause] : []))
 }
 
-/** From the first event that matches, a node stands still before it writes, until the test lets it go on. */
+/** Suspends a node before it writes, from the first matching event, until the test resumes it. */
 function standStillAt(
   { services }: TestServer,
   matches: (event: { type: string; data: unknown }) => boolean,
@@ -89,8 +89,8 @@ t.test('two nodes on one data directory', async (t) => {
   t.teardown(() => database.close())
 
   /**
-   * What the other node does when it has seen no beat for too long. Gives what waits until the node has joined again. Until
-   * its next beat it still believes in what it was, and its markers would be those of a node that is gone.
+   * Fences a node out, as the other node does without heartbeats. Returns a function that waits until the node has
+   * rejoined. Until its next heartbeat it keeps its old incarnation, and its markers would be those of a lost node.
    */
   const fenceOut = async ({ services: { nodes } }: TestServer) => {
     const { id } = nodes.self()
@@ -178,7 +178,7 @@ t.test('two nodes on one data directory', async (t) => {
   )
 
   await t.test(
-    'a node that stood still between a push and its record does not record over what came after',
+    'a node that was suspended between a push and its record does not overwrite later records',
     async (t) => {
       const { repoId, trees } = await repositoryOf('still')
       const first = await trees[0].commit('First', { f: '1\n' })
@@ -201,7 +201,7 @@ t.test('two nodes on one data directory', async (t) => {
     },
   )
 
-  await t.test('a merge of a node that is gone is finished by the next one in its turn, once', async (t) => {
+  await t.test('a merge of a lost node is finished by the next holder of the lock, once', async (t) => {
     const { name, repoId, trees } = await repositoryOf('halves')
     for (const branch of ['a', 'b']) {
       await trees[0].git('checkout', '-q', '-b', branch, 'origin/main')
@@ -229,7 +229,7 @@ t.test('two nodes on one data directory', async (t) => {
     await back()
   })
 
-  await t.test('a start removes nothing that another node works on', async (t) => {
+  await t.test('a start does not remove files in use by another node', async (t) => {
     const { repoId } = await repositoryOf('kept')
     const objects = join(gitDirOf(one.services, repoId), 'objects')
     const uuid = '6f9619ff-8b86-4d01-b42d-00cf4fc964ff'
@@ -252,7 +252,7 @@ t.test('two nodes on one data directory', async (t) => {
       t.ok(await stat(path).catch(() => undefined), path)
     }
 
-    // What nobody has touched for more than a day belongs to nobody.
+    // Files that have not changed for more than a day are orphaned.
     const longAgo = new Date(Date.now() - 26 * 3_600_000)
     for (const path of [...worked, received]) await utimes(path, longAgo, longAgo)
     await third.stop()
@@ -263,7 +263,7 @@ t.test('two nodes on one data directory', async (t) => {
       [],
     )
 
-    // The marker of a node that is gone is another node's to settle, with what is old in the repository.
+    // The marker of a lost node is recovered by another node, with old files in the repository.
     await (await fenceOut(one))()
     await until('the push is settled', async () => {
       await recoverPushes(fourth.services)
@@ -276,25 +276,22 @@ t.test('two nodes on one data directory', async (t) => {
     await fourth.stop()
   })
 
-  await t.test(
-    'moves that another node has not recorded keep their cause when the log has moved on',
-    async (t) => {
-      const { repoId, trees } = await repositoryOf('moved-on')
-      const [main] = await listRefs(gitDirOf(one.services, repoId), 'refs/heads/')
-      const sha = main?.sha ?? ''
-      const moves = ['a', 'b', 'c'].map((name) => ({ ref: `refs/heads/${name}`, from: null, to: sha }))
-      const [a, b, c] = moves
-      if (a === undefined || b === undefined || c === undefined) throw new Error('no moves')
-      t.equal(await updateRefs(gitDirOf(one.services, repoId), [a, b]), 'moved')
-      await recordRefs(two.services, aContext(), repoId, 'push', [b], 0)
-      // It still expects the revision that it had read. The third ref has moved back meanwhile.
-      await recordRefs(one.services, aContext(), repoId, 'push', [a, b, c], 0)
-      t.strictSame(await causesOf(one, repoId), ['auto-init', 'push', 'push'])
-      await refsAgree(t, one, repoId)
-      await trees[0].git('push', '-q', 'origin', ':refs/heads/a')
-      await refsAgree(t, one, repoId)
-    },
-  )
+  await t.test('unrecorded moves of another node keep their cause when the log has moved on', async (t) => {
+    const { repoId, trees } = await repositoryOf('moved-on')
+    const [main] = await listRefs(gitDirOf(one.services, repoId), 'refs/heads/')
+    const sha = main?.sha ?? ''
+    const moves = ['a', 'b', 'c'].map((name) => ({ ref: `refs/heads/${name}`, from: null, to: sha }))
+    const [a, b, c] = moves
+    if (a === undefined || b === undefined || c === undefined) throw new Error('no moves')
+    t.equal(await updateRefs(gitDirOf(one.services, repoId), [a, b]), 'moved')
+    await recordRefs(two.services, aContext(), repoId, 'push', [b], 0)
+    // It still expects the old revision. The third ref has moved back meanwhile.
+    await recordRefs(one.services, aContext(), repoId, 'push', [a, b, c], 0)
+    t.strictSame(await causesOf(one, repoId), ['auto-init', 'push', 'push'])
+    await refsAgree(t, one, repoId)
+    await trees[0].git('push', '-q', 'origin', ':refs/heads/a')
+    await refsAgree(t, one, repoId)
+  })
 
   await t.test('statuses and changes of comments through both nodes at once do not conflict', async (t) => {
     const { name, repoId } = await repositoryOf('busy')
@@ -326,7 +323,7 @@ t.test('two nodes on one data directory', async (t) => {
     t.strictSame(new Set(changes.map((answer) => answer.status)), new Set([200, 201]))
   })
 
-  await t.test('two site admins cannot end the rights of each other through two nodes', async (t) => {
+  await t.test("two site admins cannot remove each other's permissions through two nodes", async (t) => {
     await one.as('bob')
     const set = (server: TestServer, by: string, login: string, admin: boolean) =>
       server.fetch(by, `/api/v1/admin/users/${login}`, { method: 'PATCH', body: JSON.stringify({ admin }) })
@@ -338,7 +335,7 @@ t.test('two nodes on one data directory', async (t) => {
     t.equal(ended.filter(({ status }) => status === 200).length, 1)
   })
 
-  await t.test('a node that is no member answers 503, and the others go on', async (t) => {
+  await t.test('a node that is not a member answers 503, and the others continue', async (t) => {
     const { name, trees } = await repositoryOf('members')
     await two.services.nodes.leave()
     for (const path of ['/api/v1/repos/alice/members', '/sdk/upgrade/v1beta1/current_plan', '/healthz']) {

@@ -39,7 +39,7 @@ t.test('servers on EventStoreDB and MongoDB share one DATA_DIR', async (t) => {
     )
   })
 
-  await t.test('site admins see which nodes live, with their versions', async (t) => {
+  await t.test('site admins see the live nodes, with their versions', async (t) => {
     const seen = async () => (await one.fetch('admin', '/api/v1/admin/nodes')).json()
     await until('it has seen the other', async () => JSON.stringify(await seen()).includes('"two"'))
     t.match(await seen(), {
@@ -50,14 +50,17 @@ t.test('servers on EventStoreDB and MongoDB share one DATA_DIR', async (t) => {
     })
   })
 
-  await t.test('an embedded store, also only one of both, and who needs it alone are refused', async (t) => {
-    const { DATA_DIR, EVENTSTORE_URL, MONGODB_URL } = shared
-    const refused = { name: 'DataDirInUse', message: /^DATA_DIR: another process.* uses / }
-    for (const environment of [{ DATA_DIR }, { DATA_DIR, EVENTSTORE_URL }, { DATA_DIR, MONGODB_URL }]) {
-      await t.rejects(startTestServer(t, environment), refused, Object.keys(environment).join())
-    }
-    t.throws(() => lockDataDir(DATA_DIR), refused)
-  })
+  await t.test(
+    'an embedded store, also only one of both, and a command that needs exclusive access are refused',
+    async (t) => {
+      const { DATA_DIR, EVENTSTORE_URL, MONGODB_URL } = shared
+      const refused = { name: 'DataDirInUse', message: /^DATA_DIR: another process.* uses / }
+      for (const environment of [{ DATA_DIR }, { DATA_DIR, EVENTSTORE_URL }, { DATA_DIR, MONGODB_URL }]) {
+        await t.rejects(startTestServer(t, environment), refused, Object.keys(environment).join())
+      }
+      t.throws(() => lockDataDir(DATA_DIR), refused)
+    },
+  )
 
   await t.test('a token that a repeated request replaced on another node is refused at once', async (t) => {
     const create = async (server: TestServer): Promise<string> => {
@@ -94,7 +97,7 @@ t.test('servers on EventStoreDB and MongoDB share one DATA_DIR', async (t) => {
     }
   })
 
-  await t.test('a live stream of a node that stops goes on at another one by Last-Event-ID', async (t) => {
+  await t.test('a live stream of a stopping node continues on another one by Last-Event-ID', async (t) => {
     const alice = await two.as('alice')
     const history = '/repos/admin/app/issues/1/history'
     await until('alice can sign in at the first', async () => {

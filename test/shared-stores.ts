@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { startEventStoreDouble } from './doubles/eventstore.ts'
+import { eventStoreWithLongTimeouts, mongoWithLongTimeouts } from './doubles/long-timeouts.ts'
 import { startMongoDouble } from './doubles/mongodb.ts'
-import { patientEventStore, patientMongo } from './doubles/patience.ts'
 
 /** Starts the doubles of both stores; they end with the test, and the directory is gone. */
 export async function sharedStores(t: Test) {
@@ -16,8 +16,8 @@ export async function sharedStores(t: Test) {
   const mongo = await startMongoDouble({ port: 0, file: join(directory, 'mongo.db') })
   t.teardown(() => mongo.close())
   return {
-    EVENTSTORE_URL: patientEventStore(eventStore),
-    MONGODB_URL: patientMongo(mongo),
+    EVENTSTORE_URL: eventStoreWithLongTimeouts(eventStore),
+    MONGODB_URL: mongoWithLongTimeouts(mongo),
     DATA_DIR: join(directory, 'data'),
   }
 }

@@ -1,4 +1,4 @@
-/** What a start prints that cannot use a store: one line, which names the setting and shows no password. */
+/** The output of a start that cannot use a store: one line that names the setting and shows no password. */
 import type { Test } from 'tap'
 import { explain } from '../src/cli/explain.ts'
 
@@ -7,7 +7,7 @@ export function startErrors(
   setting: 'EVENTSTORE_URL' | 'MONGODB_URL',
   start: (url: string) => Promise<void>,
 ) {
-  /** What is printed when a start with this URL fails. */
+  /** The output when a start with this URL fails. */
   async function printed(url: string): Promise<string> {
     try {
       await start(url)

@@ -21,7 +21,7 @@ export interface TestServer extends Server {
   anonymous: Gitea
   /** `http://login:password@…/owner/repo.git` for a git client. */
   gitUrl(login: string, fullName: string): string
-  /** A request as that user, for what the client can't say. */
+  /** A request as that user, for calls that the client does not support. */
   fetch(login: string | null, path: string, init?: RequestInit): Promise<Response>
 }
 
@@ -35,10 +35,10 @@ function statusOfRejection(error: unknown): { status: number } {
   throw error
 }
 
-/** Where the data is kept, and who is meant by `admin`: not what a template could know. */
+/** The data directory, and the user `admin`, which a template cannot know. */
 const OWN_START = ['EVENTSTORE_URL', 'MONGODB_URL', 'ADMIN_PASSWORD']
 
-/** A new data directory begins with the people of the template; resolves to their tokens. */
+/** A new data directory is a copy of the template; resolves to its tokens. */
 async function peopleIn(dataDir: string, environment: Record<string, string>): Promise<Map<string, string>> {
   await mkdir(dataDir, { recursive: true })
   const isNew = (await readdir(dataDir)).length === 0
@@ -47,8 +47,8 @@ async function peopleIn(dataDir: string, environment: Record<string, string>): P
 }
 
 /**
- * Starts a server; it stops, and its data is gone, when the test ends. `admin`, `alice`, `bob`, `carol` and
- * `dave` are there already, unless other stores or another admin are asked for. `log`: instead of the output.
+ * Starts a server; it stops, and its data is deleted, when the test ends. `admin`, `alice`, `bob`, `carol` and `dave`
+ * exist already, unless other stores or another admin are requested. `log`: instead of the output.
  */
 export async function startTestServer(
   test: Pick<typeof t, 'teardown'>,
@@ -63,9 +63,9 @@ export async function startTestServer(
     GRPC_PORT: '0',
     ADMIN_PASSWORD,
     LOG_LEVEL: 'error',
-    // On a busy machine a command waits longer: the next query of a test counts on what it has done.
+    // On a busy machine a command waits longer: the next query of a test relies on it.
     PROJECTION_WAIT_MS: '30000',
-    // Most tests say themselves who watches what.
+    // Most tests choose the watchers themselves.
     AUTO_WATCH_NEW_REPOS: 'off',
     ...environment,
   })

@@ -1,4 +1,4 @@
-/** A server with a read model that has stopped: what it makes is answered from the log, and its processes wait. */
+/** A server with a stopped read model: new resources are answered from the log, and processes wait. */
 import t, { type Test } from 'tap'
 import { workTree } from './git-client.ts'
 import { listen } from './queries/history-client.ts'
@@ -45,7 +45,7 @@ const post = (server: TestServer, path: string, body: object) =>
   server.fetch('alice', `/api/v1${path}`, { method: 'POST', body: JSON.stringify(body) })
 
 t.test(
-  'a stopped model: POST issue answers 201 with Mergelog-Projection: lagging, never 404 for what it made',
+  'a stopped model: POST issue answers 201 with Mergelog-Projection: lagging, never 404 for the new issue',
   async (t) => {
     const { server } = await withRepository(t)
     await appendBad(server, 'issue-1.99', 'IssueOpened', { repoId: 1, index: 99 })
@@ -81,38 +81,35 @@ t.test(
   },
 )
 
-t.test(
-  "processes stop at an event they can't read, are named in /healthz, and don't ask again",
-  async (t) => {
-    const { server } = await withRepository(t)
-    let subscriptions = 0
-    const { events } = server.services
-    const subscribe = events.subscribe
-    events.subscribe = (options) => {
-      subscriptions += 1
-      return subscribe(options)
-    }
-    await appendBad(server, 'git-1', 'RefsUpdated', {
-      repoId: 1,
-      cause: 'push',
-      refs: [{ ref: 7, from: null, to: null }],
-      commits: [],
-    })
-    await until('a process has stopped', async () =>
-      (await healthOf(server)).processes.some(({ stopped }) => stopped !== undefined),
-    )
-    const { code, status, processes } = await healthOf(server)
-    t.match({ code, status }, { code: 503, status: 'unhealthy' })
-    const stopped = processes.filter(({ stopped }) => stopped !== undefined)
-    t.match(stopped[0], {
-      name: String,
-      stopped: /RefsUpdated in git-1\): data\/refs\/0\/ref must be string/,
-    })
-    t.equal(subscriptions, 0, 'nobody asks again')
-  },
-)
+t.test('processes stop at an unreadable event, are named in /healthz, and do not retry', async (t) => {
+  const { server } = await withRepository(t)
+  let subscriptions = 0
+  const { events } = server.services
+  const subscribe = events.subscribe
+  events.subscribe = (options) => {
+    subscriptions += 1
+    return subscribe(options)
+  }
+  await appendBad(server, 'git-1', 'RefsUpdated', {
+    repoId: 1,
+    cause: 'push',
+    refs: [{ ref: 7, from: null, to: null }],
+    commits: [],
+  })
+  await until('a process has stopped', async () =>
+    (await healthOf(server)).processes.some(({ stopped }) => stopped !== undefined),
+  )
+  const { code, status, processes } = await healthOf(server)
+  t.match({ code, status }, { code: 503, status: 'unhealthy' })
+  const stopped = processes.filter(({ stopped }) => stopped !== undefined)
+  t.match(stopped[0], {
+    name: String,
+    stopped: /RefsUpdated in git-1\): data\/refs\/0\/ref must be string/,
+  })
+  t.equal(subscriptions, 0, 'nobody asks again')
+})
 
-t.test('a process waits for a read model that has stopped: it never acts on old documents', async (t) => {
+t.test('a process waits for a stopped read model: it never acts on old documents', async (t) => {
   const { server } = await withRepository(t)
   await appendBad(server, 'label-9', 'LabelDeleted', { id: 9 })
   await server.fetch('alice', '/api/v1/repos/alice/one', { method: 'DELETE' })
@@ -122,7 +119,7 @@ t.test('a process waits for a read model that has stopped: it never acts on old 
 })
 
 t.test(
-  'a stopped model: PATCH or comment on what was made after it stopped gives 503, never 404 for what exists',
+  'a stopped model: PATCH or comment on a resource created after the stop gives 503, never 404 for an existing one',
   async (t) => {
     const { server } = await withRepository(t)
     const before = await post(server, '/repos/alice/one/issues', { title: 'before the stop' })
@@ -143,7 +140,7 @@ t.test(
       t.equal(answer.headers.get('retry-after'), null, 'to try again is of no use')
       t.match(await answer.json(), { message: /^issue not found: the read model has stopped/ })
     }
-    // What it had before is known, and other read models know what is not there.
+    // Its earlier documents are known, and other read models know missing resources.
     const edited = await send('PATCH', '/issues/1', { title: 'edited' })
     t.equal(edited.status, 201)
     t.equal(edited.headers.get('mergelog-projection'), 'lagging')
@@ -154,7 +151,7 @@ t.test(
 )
 
 t.test(
-  'a stopped model of repositories: one that was made since, one that is hidden and one that is not there give the same 503',
+  'a stopped model of repositories: a newer one, a hidden one and a missing one give the same 503',
   async (t) => {
     const { server } = await withRepository(t)
     const hidden = await post(server, '/user/repos', { name: 'hidden', private: true })
@@ -184,7 +181,7 @@ t.test(
     }
     const head = await work.git('rev-parse', 'lag')
     const { readStore, projector } = server.services
-    // The projector does not get on: nothing that it applies is written until it is let go.
+    // The projector is paused: it writes nothing until it is resumed.
     const { apply } = readStore
     const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
     readStore.apply = async (changes, checkpoints) => {
@@ -242,7 +239,7 @@ t.test(
 )
 
 t.test(
-  'a compromised token or password can be ended at once, also while the read model of accounts stands still',
+  'a compromised token or password can be revoked immediately, also while the read model of accounts is stopped',
   async (t) => {
     const { server } = await withRepository(t)
     const basicOf = (login: string, password: string) =>

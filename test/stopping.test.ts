@@ -12,7 +12,7 @@ import { until } from './until.ts'
 /** Longer than any test: only `hurry` ends the wait. */
 const DRAIN_MS = '600000'
 
-/** One request over the agent's connection; resolves to its answer, which is read. */
+/** Sends a request over the agent's connection; resolves to its read answer. */
 async function ask(agent: Agent, url: string): Promise<IncomingMessage> {
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     get(url, { agent }, resolve).on('error', reject)
@@ -60,7 +60,7 @@ t.test('SIGTERM turns ready off first, answers new requests for DRAIN_MS, and th
   await server.stop()
 })
 
-t.test('a request that does not end holds no stop longer than STOP_TIMEOUT_MS', async (t) => {
+t.test('a hanging request delays a stop by at most STOP_TIMEOUT_MS', async (t) => {
   const server = await startTestServer(t, { STOP_TIMEOUT_MS: '50', REQUEST_TIMEOUT_MS: '3600000' })
   // The head and a part of the body: the rest never comes.
   const head = requestText('POST', '/api/v1/user/repos', {

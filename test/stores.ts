@@ -27,13 +27,13 @@ export function openStores(test: Test): { events: EventStore; views: ReadStore }
   return { events, views }
 }
 
-/** What commands need to write to a log. */
+/** The services of commands that write to a log. */
 export const writerOf = (
   events: EventStore,
   options?: Parameters<typeof createWriteState>[0],
 ): WriteServices => ({ events, writeState: createWriteState(options) })
 
-/** What reads of histories need of a log. */
+/** The services of reads of histories. */
 export const readerOf = (events: EventStore): HistoryServices => ({
   events,
   historyCaches: createHistoryCaches(events),
@@ -54,7 +54,7 @@ export function counted(events: EventStore): { events: EventStore; reads: () => 
   return { events: watched, reads: () => reads }
 }
 
-/** So many small events fit into one append, also with their texts sealed. */
+/** Number of small events in one append, also with sealed texts. */
 const PART = 500
 
 /** Appends any number of small events, in several appends. Resolves to the place of the last one. */

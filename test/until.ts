@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 
 const TIMEOUT_MS = 60_000
 
-/** Calls `isTrue` again and again until it returns true. @throws Error that names `what`, after 60 s or `timeoutMs` */
+/** Calls `isTrue` repeatedly until it returns true. @throws Error that names `what`, after 60 s or `timeoutMs` */
 export async function until(
   what: string,
   isTrue: () => boolean | Promise<boolean>,

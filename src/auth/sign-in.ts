@@ -71,7 +71,7 @@ export function createAuthenticate(
 ): Authenticate {
   const { views, secrets, projector, config } = services
   const recordUse = recordsTokenUse(secrets)
-  const { check, inTurnOfNetwork } = createPasswordChecks(limits)
+  const { check, withNetworkLock } = createPasswordChecks(limits)
   // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
   const cacheSecret = randomBytes(32)
   /** The stored hash that a password matched. Ignored after the stored hash has changed. */
@@ -154,7 +154,7 @@ export function createAuthenticate(
     if (strengthening.has(account.id)) return
     strengthening.add(account.id)
     try {
-      const stronger = await inTurnOfNetwork(network, () => hashPassword(password))
+      const stronger = await withNetworkLock(network, () => hashPassword(password))
       const isKept = await strengthenPassword(secrets, account.id, account.passwordId, { weaker, stronger })
       if (isKept) verified.set(cacheKeyOf(nameKey, password, stronger), stronger)
     } finally {

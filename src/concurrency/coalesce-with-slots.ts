@@ -47,7 +47,7 @@ export function coalesceWithSlots<T>(slots: Semaphore) {
     const question = ask(key)
     const { begun, unwanted } = question
 
-    async function inTurn(leave: AbortSignal): Promise<T> {
+    async function answerInSlot(leave: AbortSignal): Promise<T> {
       question.clients += 1
       const left = () => {
         question.clients -= 1
@@ -71,6 +71,6 @@ export function coalesceWithSlots<T>(slots: Semaphore) {
         release?.()
       }
     }
-    return await places(`${question.id} ${client}`, inTurn, gone)
+    return await places(`${question.id} ${client}`, answerInSlot, gone)
   }
 }

@@ -48,13 +48,13 @@ export function coalesce<T>() {
 /** Creates a function whose callers share the next run of `work`, which starts after their call. One run at a time. */
 export function nextRun<T>(work: () => Promise<T>): () => Promise<T> {
   const runs = coalesce<T>()
-  const inTurn = createKeyedMutex()
+  const runExclusive = createKeyedMutex()
   let next = 0
   const run = () => {
     next += 1
     return work()
   }
-  return () => runs(`${next}`, () => inTurn('', run))
+  return () => runs(`${next}`, () => runExclusive('', run))
 }
 
 /**

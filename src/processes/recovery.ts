@@ -60,7 +60,7 @@ export async function recoverPushes(services: Services): Promise<void> {
   for (const marker of await services.pushJournal.unfinished()) {
     const repoId = Number(marker.key)
     await services
-      .turns(refLockKey(repoId), () => recoverPush(services, repoId, marker))
+      .runExclusive(refLockKey(repoId), () => recoverPush(services, repoId, marker))
       .catch((error: unknown) => notRecovered(services, marker, error))
   }
 }
@@ -107,7 +107,7 @@ function notRecovered({ pushJournal, log }: Services, marker: PushMarker, error:
  */
 export async function recoverMerges(services: Services): Promise<void> {
   await forEachSettled(await services.views.pulls.find({ merging: true }), async ({ repoId, index }) => {
-    await services.turns(mergeLockKey(repoId), () => recoverMerge(services, { repoId, index }))
+    await services.runExclusive(mergeLockKey(repoId), () => recoverMerge(services, { repoId, index }))
   })
 }
 
@@ -117,7 +117,7 @@ async function recoverMerge(services: Services, { repoId, index }: IssueRef): Pr
   try {
     const state = await pulls.load(services, { repoId, index })
     if (state.status !== 'open' || state.merging === null) return
-    await services.turns(refLockKey(repoId), () => pushJournal.clean(gitDirOf(services, repoId)))
+    await services.runExclusive(refLockKey(repoId), () => pushJournal.clean(gitDirOf(services, repoId)))
     const refusal = await finishMerge(services, recoveryContext(), state)
     log.info({ repoId, index, failure: refusal?.message }, 'finished a merge that was cut off')
   } catch (error) {
@@ -152,7 +152,7 @@ export async function takeOverTurn(services: Services, key: string): Promise<voi
   if (key === mergeLockKey(repoId)) {
     await awaitPermissions(services)
     // A merge would find neither the old nor the new base of a pull request.
-    await services.turns(refLockKey(repoId), () => recoverPushesOf(services, repoId))
+    await services.runExclusive(refLockKey(repoId), () => recoverPushesOf(services, repoId))
     const merging = await services.views.pulls.find({ repoId, merging: true })
     for (const pull of merging) await recoverMerge(services, pull)
   }

@@ -104,7 +104,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const recovery = createRecoveryRounds(signal)
   const {
     nodes,
-    turns,
+    runExclusive,
     close: leaveNodes,
   } = await inStart(() =>
     openNodes(config, {
@@ -153,7 +153,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     accountChanges,
     secrets,
     nodes,
-    turns,
+    runExclusive,
     projector,
     rebuilder,
     gitDir,

@@ -95,7 +95,7 @@ export const withOpenTexts = (
 /** This node among the others, and the turns that they take. */
 export interface OpenNodes {
   nodes: Nodes
-  turns: RunExclusive
+  runExclusive: RunExclusive
   /** Waits until no turn is held, and leaves the others. */
   close(): Promise<void>
 }
@@ -117,7 +117,11 @@ export async function openNodes(
 ): Promise<OpenNodes> {
   const { mongodbUrl, nodeName: name } = config
   if (mongodbUrl === undefined || !isShared(config)) {
-    return { nodes: aloneNode(name), turns: createKeyedMutex(undefined, isOutage), close: async () => {} }
+    return {
+      nodes: aloneNode(name),
+      runExclusive: createKeyedMutex(undefined, isOutage),
+      close: async () => {},
+    }
   }
   const { openMongoDatabase } = await import('../projections/store/mongodb/database.ts')
   const { startNodeMutex } = await import('../events/nodes/node-mutex.ts')
@@ -128,7 +132,7 @@ export async function openNodes(
     const { runExclusive, idle } = startNodeMutex({ ...database, ...options, nodes }, closing.signal)
     return {
       nodes,
-      turns: runExclusive,
+      runExclusive,
       async close() {
         closing.abort()
         await idle()

@@ -40,7 +40,7 @@ export interface Services {
   /** This node and the others. */
   nodes: Nodes
   /** Runs work one at a time per key, on all nodes. Keys name things by their ids, so they are the same everywhere. */
-  turns: RunExclusive
+  runExclusive: RunExclusive
   projector: Projector
   rebuilder: Rebuilder
   /** The directory of the bare repositories, each named `<repoId>.git`. */

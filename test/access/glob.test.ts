@@ -64,7 +64,7 @@ t.test('a malformed pattern is reported, and matches only the equal name', async
 t.test(
   'patterns that take regular expressions exponential time cost pattern length times name length here',
   async (t) => {
-    // 250,000 steps each. A backtracking matcher would take more than a century.
+    // 250,000 steps each. A backtracking matcher would need more than a century.
     const name = 'a'.repeat(1000)
     for (const pattern of [`${'*a'.repeat(120)}b`, `${'**a'.repeat(80)}b`, `${'{a,a}'.repeat(50)}b`]) {
       t.notOk(globMatches(pattern, name, '/'), pattern.slice(0, 10))

@@ -28,7 +28,7 @@ function rule(name: string, more: Partial<BranchProtection> = {}): BranchProtect
 const member = (id: number, ...teams: number[]) => ({ id, teams })
 
 t.test(
-  'the rule with the lowest priority number applies, also when another has exactly the name',
+  'the rule with the lowest priority number applies, even if another one has the exact name',
   async (t) => {
     const rules = [rule('m*', { priority: 1 }), rule('main', { priority: 2 }), rule('**', { priority: 3 })]
     t.equal(protectionOf(rules, 'main')?.rule, 'm*')
@@ -37,13 +37,13 @@ t.test(
   },
 )
 
-t.test('of several with one priority, the rule with exactly the name of the branch applies', async (t) => {
+t.test('among rules of one priority, the rule with the exact name of the branch applies', async (t) => {
   const rules = [rule('**'), rule('Main'), rule('main')]
   t.equal(protectionOf(rules, 'main')?.rule, 'main')
   t.equal(protectionOf(rules, 'Main')?.rule, 'Main')
 })
 
-t.test('then one without special characters, and then the first that matches', async (t) => {
+t.test('a rule without special characters comes next, and then the first matching rule', async (t) => {
   const rules = [rule('release/1*'), rule('release/*'), rule('**')]
   t.equal(protectionOf(rules, 'release/12')?.rule, 'release/1*')
   t.equal(protectionOf(rules, 'release/2')?.rule, 'release/*')
@@ -79,7 +79,7 @@ t.test('a protected branch accepts pushes only if it allows them, from users it 
   t.notOk(mayPush(rule('main', { push: true, pushers: [1] }), member(1), 'read'), 'not a writer any more')
 })
 
-t.test('writers may merge; if the rule names users, only those', async (t) => {
+t.test('writers may merge; if the rule names users, only those users may', async (t) => {
   t.ok(mayMerge(undefined, member(1), 'write'))
   t.ok(mayMerge(rule('main'), member(1), 'write'))
   t.notOk(mayMerge(rule('main'), member(1), 'read'))
@@ -123,14 +123,14 @@ t.test('checks', async (t) => {
     }
   })
 
-  t.test('a required pattern must match a status, and all that it matches be success', async (t) => {
+  t.test('a required pattern must match a status, and all matching statuses must be success', async (t) => {
     t.equal(await outcome(['ci/*'], { lint: 'success' }), 'pending')
     t.equal(await outcome(['ci/*'], { 'ci/linux/x64': 'success' }), 'success', 'a star matches slashes here')
     t.equal(await outcome(['ci/*'], { 'ci/a': 'success', 'ci/b': 'failure' }), 'failed')
   })
 })
 
-t.test('other work gets its turns while many contexts are matched with long patterns', async (t) => {
+t.test('matching many contexts with long patterns does not block the event loop', async (t) => {
   const posted = new Map<string, CommitState>()
   for (let i = 0; i < 300; i++) posted.set(`${'a'.repeat(250)}${i}`, 'success')
   let turns = 0

@@ -5,7 +5,7 @@ import { MAX_REGEX_SIZE, regexProblem, regexSize } from '../../src/access/tag-re
 const allowed = (pattern: string, tag: string, id = 1, ...teams: number[]) =>
   mayControlTag([{ pattern, users: [1], teams: [7] }], tag, { id, teams })
 
-t.test('a regular expression matches any part of a tag, and a tag that none matches is free', async (t) => {
+t.test('a regular expression matches any part of a tag, and an unmatched tag is unprotected', async (t) => {
   for (const [pattern, tag, isProtected] of [
     ['/^v\\d+$/', 'v12', true],
     ['/^v\\d+$/', 'v12-rc', false],
@@ -23,7 +23,7 @@ t.test('a regular expression matches any part of a tag, and a tag that none matc
   }
 })
 
-t.test('what is no expression, or would take long, is refused with a reason', async (t) => {
+t.test('an invalid or slow regular expression is refused with a reason', async (t) => {
   for (const [pattern, problem] of [
     ['/(/', /missing closing/],
     ['/(?=a)/', /is no regular expression of RE2/],

@@ -1,4 +1,4 @@
-/** Rows of lists that are made once, while what they show is the same. */
+/** The cache of list rows, which is valid while the shown values are the same. */
 import { test } from 'tap'
 import type { RelatedDocuments } from '../../src/api/related-documents.ts'
 import { rememberedRow } from '../../src/api/remembered-rows.ts'
@@ -20,7 +20,7 @@ interface Note {
   text: string
 }
 
-/** Makes rows, and counts how often. */
+/** Builds rows, and counts how often. */
 function noteRows() {
   const count = { made: 0 }
   const row = rememberedRow(({ repoId, text }: Note, { repositoryNames, pins, publicUrl }) => {
@@ -34,7 +34,7 @@ function noteRows() {
   return { row, count }
 }
 
-test('a row is made again only when something that it has looked up is another now', async (t) => {
+test('a row is built again only when a value that it has looked up has changed', async (t) => {
   const { row, count } = noteRows()
   const note = { repoId: 1, text: 'x' }
   const related = { ...nothing, repositoryNames: new Map([[1, 'ann/app']]) }
@@ -56,7 +56,7 @@ test('a row is made again only when something that it has looked up is another n
   t.equal(count.made, 7)
 })
 
-test('the JSON of a row is the same, the first time and later', async (t) => {
+test('the JSON of a cached row equals that of a new one', async (t) => {
   const { row } = noteRows()
   const note = { repoId: 1, text: '"$& ä' }
   const plain = JSON.stringify({ url: 'http://localhost/nobody/gone', text: '"$& ä', pins: [] })
@@ -66,7 +66,7 @@ test('the JSON of a row is the same, the first time and later', async (t) => {
   }
 })
 
-test('long documents are not kept for their rows', async (t) => {
+test('long documents are not cached for their rows', async (t) => {
   const { row, count } = noteRows()
   const note = { repoId: 1, text: 'x'.repeat(20_000) }
   t.same(row(note, nothing), row(note, nothing))

@@ -1,9 +1,9 @@
-/** Wire forms that are made once for the same values. */
+/** The cache of wire forms, by the values of their documents. */
 import { test } from 'tap'
 import { remembered } from '../../src/api/remembered.ts'
 import { jsonOf } from '../../src/http/answers/shared-parts.ts'
 
-test('the wire form of a document is made again only for other values', async (t) => {
+test('the wire form of a document is built again only for other values', async (t) => {
   let made = 0
   const form = remembered((document: { name: string }, access: string) => {
     made += 1

@@ -58,7 +58,7 @@ t.test('sign-in by e-mail address', async (t) => {
 })
 
 t.test(
-  'the throttle of sign-in counts by what was typed: it does not reveal whose an e-mail address is, and a name has ten tries',
+  'the throttle of sign-in counts by the typed name: it does not reveal the owner of an e-mail address, and a name has ten tries',
   async (t) => {
     const often = { failures: 1_000_000, windowMs: 60_000 }
     const { afterwards } = FEW
@@ -68,7 +68,7 @@ t.test(
     const ip = '192.0.2.1'
     const sent = async (name: string, password: string) =>
       (await call('GET', '/user', { as: basic(name, password), ip })).status
-    /** How many bad passwords are answered until one is throttled. */
+    /** Number of wrong passwords before one is throttled. */
     const tries = async (name: string) => {
       for (let count = 0; ; count += 1) if ((await sent(name, `wrong ${count}`)) === 429) return count
     }
@@ -90,7 +90,7 @@ t.test('api.access.2: a request without credentials is fine unless the route nee
   t.match(headers['www-authenticate'], /^Basic /)
 })
 
-t.test('api.access.1: malformed or wrong credentials give 401, also on routes that need none', async (t) => {
+t.test('api.access.1: malformed or wrong credentials give 401, also on routes without sign-in', async (t) => {
   const { call, signUp, admin } = await identityApp(t)
   await signUp('alice')
   const made = await call('POST', '/orgs', { as: admin, body: { username: 'acme' } })
@@ -135,7 +135,7 @@ t.test('a password is valid until its stored hash changes, even if it is cached'
   t.equal((await call('GET', '/user', { as })).status, 401)
 })
 
-t.test('a right password makes a weaker hash again, a wrong one and a changed password do not', async (t) => {
+t.test('a correct password replaces a weaker hash; a wrong one and a changed password do not', async (t) => {
   const newHashes = { N: 4, r: 1, p: 1 }
   const { call, signUp, services } = await identityApp(t, { newHashes })
   await signUp('alice')
@@ -220,7 +220,7 @@ const FEW = {
 }
 
 t.test(
-  "a right password is never locked out by another's wrong ones, from the same address or another one",
+  'a correct password is never locked out by wrong ones of others, from the same address or another one',
   async (t) => {
     const { call, signUp, tokenOf, admin } = await identityApp(t, { limits: FEW })
     await signUp('alice')
@@ -246,7 +246,7 @@ t.test(
   },
 )
 
-t.test('simultaneous bad passwords are limited even before the first one has failed', async (t) => {
+t.test('simultaneous wrong passwords are limited even before the first one has failed', async (t) => {
   const { call } = await identityApp(t, { limits: FEW })
   const guesses = Array.from({ length: 20 }, (_, i) =>
     call('GET', '/user', { as: basic('admin', `guess ${i}`), ip: '192.0.2.1' }),
@@ -256,26 +256,23 @@ t.test('simultaneous bad passwords are limited even before the first one has fai
   t.equal(statuses.filter((status) => status === 429).length, 17)
 })
 
-t.test(
-  'a network that failed often waits between its checks; another one does not wait for it',
-  async (t) => {
-    const { call, signUp } = await identityApp(t, { limits: FEW })
-    await signUp('alice')
-    const answers: string[] = []
-    const signIn = async (name: string, ip: string, password = 'wrong') => {
-      const { status } = await call('GET', '/user', { as: basic('alice', password), ip })
-      answers.push(`${name} ${status}`)
-    }
-    await signIn('first', '192.0.2.1')
-    await Promise.all([
-      signIn('second', '192.0.2.1'),
-      signIn('third', '192.0.2.1'),
-      signIn('other', '192.0.2.2', passwordOf('alice')),
-    ])
-    t.equal(answers.at(-1), 'third 401')
-    t.strictSame(answers.sort(), ['first 401', 'other 200', 'second 401', 'third 401'])
-  },
-)
+t.test('a network with many failures waits between its checks, and other networks do not', async (t) => {
+  const { call, signUp } = await identityApp(t, { limits: FEW })
+  await signUp('alice')
+  const answers: string[] = []
+  const signIn = async (name: string, ip: string, password = 'wrong') => {
+    const { status } = await call('GET', '/user', { as: basic('alice', password), ip })
+    answers.push(`${name} ${status}`)
+  }
+  await signIn('first', '192.0.2.1')
+  await Promise.all([
+    signIn('second', '192.0.2.1'),
+    signIn('third', '192.0.2.1'),
+    signIn('other', '192.0.2.2', passwordOf('alice')),
+  ])
+  t.equal(answers.at(-1), 'third 401')
+  t.strictSame(answers.sort(), ['first 401', 'other 200', 'second 401', 'third 401'])
+})
 
 t.test('an address that tries many logins is throttled as well; an IPv6 client counts per /64', async (t) => {
   const { call, admin } = await identityApp(t, { limits: FEW })
@@ -294,7 +291,7 @@ t.test('an address that tries many logins is throttled as well; an IPv6 client c
   )
 })
 
-t.test('a password that was right lately needs no turn of a throttled address', async (t) => {
+t.test('a recently verified password needs no slot of a throttled address', async (t) => {
   const limits = { ...FEW, afterwards: { everyMs: 3_600_000, waiting: 0 } }
   const { call, admin, signUp } = await identityApp(t, { limits })
   await signUp('alice')
@@ -307,7 +304,7 @@ t.test('a password that was right lately needs no turn of a throttled address', 
   t.equal(await asking(admin), 200)
 })
 
-t.test('the right password is never refused, even if it is sent many times simultaneously', async (t) => {
+t.test('the correct password is never refused, even if it is sent many times simultaneously', async (t) => {
   const { call, admin } = await identityApp(t, { limits: FEW })
   const ip = '192.0.2.1'
   const many = Array.from({ length: 50 }, () => call('GET', '/user', { as: admin, ip }))
@@ -317,35 +314,32 @@ t.test('the right password is never refused, even if it is sent many times simul
   t.comment(`remembered: ${(performance.now() - started).toFixed(1)} ms`)
 })
 
-t.test(
-  'credentials that a server knows from its log get no 401 while it reads the log after a start',
-  async (t) => {
-    const { events, views } = openStores(t)
-    await views.prepare(READ_MODELS.map(({ collection }) => collection))
-    let isCaughtUp = false
-    let asked = 0
-    const services = {
-      events,
-      views: createViews(views),
-      secrets: createSecretStore(views),
-      accountChanges: createAccountChanges(),
-      config: { localPasswords: true },
-      projector: {
-        position: () => 0,
-        async caughtUp() {
-          asked += 1
-          return isCaughtUp
-        },
+t.test('credentials from the log give no 401 while a server reads the log after a start', async (t) => {
+  const { events, views } = openStores(t)
+  await views.prepare(READ_MODELS.map(({ collection }) => collection))
+  let isCaughtUp = false
+  let asked = 0
+  const services = {
+    events,
+    views: createViews(views),
+    secrets: createSecretStore(views),
+    accountChanges: createAccountChanges(),
+    config: { localPasswords: true },
+    projector: {
+      position: () => 0,
+      async caughtUp() {
+        asked += 1
+        return isCaughtUp
       },
-    }
-    const perName = { failures: 1, windowMs: 60_000 }
-    const limits = { ...FEW, perName, perAddress: perName }
-    const authenticate = createAuthenticate(services, limits)
-    const signIn = () =>
-      authenticate(basic('alice', 'right'), '127.0.0.1').catch((error) => error.refusal.refused)
-    for (let i = 0; i < 3; i++) t.equal(await signIn(), 'unavailable', 'not counted as a bad password')
-    t.equal(asked, 3)
-    isCaughtUp = true
-    t.equal(await signIn(), 'unauthenticated')
-  },
-)
+    },
+  }
+  const perName = { failures: 1, windowMs: 60_000 }
+  const limits = { ...FEW, perName, perAddress: perName }
+  const authenticate = createAuthenticate(services, limits)
+  const signIn = () =>
+    authenticate(basic('alice', 'right'), '127.0.0.1').catch((error) => error.refusal.refused)
+  for (let i = 0; i < 3; i++) t.equal(await signIn(), 'unavailable', 'not counted as a bad password')
+  t.equal(asked, 3)
+  isCaughtUp = true
+  t.equal(await signIn(), 'unauthenticated')
+})

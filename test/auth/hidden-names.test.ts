@@ -1,4 +1,4 @@
-/** Who may not see an organization, a team or a repository does not learn from any answer that there is one. */
+/** Answers do not reveal hidden organizations, teams or repositories. */
 import t from 'tap'
 import { startTestServer } from '../start-server.ts'
 
@@ -29,7 +29,7 @@ await must('dave', 'PATCH', '/repos/dave/own', { template: true })
 
 const own = '/repos/dave/own'
 
-t.test('an answer about a hidden organization is that about a name that nobody has', async (t) => {
+t.test('an answer about a hidden organization equals that about an unused name', async (t) => {
   const requests = (name: string): [string, string, object?][] => [
     ['GET', `/users/${name}`],
     ['GET', `/orgs/${name}`],
@@ -69,7 +69,7 @@ t.test('an answer about a hidden organization is that about a name that nobody h
   t.same(await answers('closed'), await answers('nobody'))
 })
 
-t.test('an answer about a hidden team is that about an id that no team has', async (t) => {
+t.test('an answer about a hidden team equals that about an unused id', async (t) => {
   const transfer = async (id: number) => {
     const { status, text } = await call('POST', `${own}/transfer`, { new_owner: 'makers', team_ids: [id] })
     return { status, text: text.replaceAll(`team ${id}`, 'team ID') }

@@ -1,10 +1,10 @@
-/** Strangers do not list collaborators: what they ask of reviewers does not tell who may write to a public repository. */
+/** Review requests of strangers do not reveal the writers of a public repository. */
 import t from 'tap'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 
 const { server, repository, alice } = await startPulls(t)
 
-t.test('a stranger’s request for reviews does not tell whose review counts', async (t) => {
+t.test('a stranger’s request for reviews does not reveal whose review is official', async (t) => {
   const made = await repository(t, 'reviewed', { writers: ['carol'] })
   const fork = await made.fork('bob')
   await fork.branch('topic', { topic: 'x' })
@@ -22,7 +22,7 @@ t.test('a stranger’s request for reviews does not tell whose review counts', a
   t.strictSame(again.body.at(-1).official, true)
 })
 
-t.test('a stranger learns of no team of the organization by asking for its review', async (t) => {
+t.test('a stranger cannot discover a team of the organization by asking for its review', async (t) => {
   await alice.orgs.orgCreate({ username: 'people' })
   await alice.orgs.createOrgRepo('people', { name: 'app', auto_init: true })
   await alice.orgs.orgCreateTeam('people', { name: 'readers', permission: 'read' })

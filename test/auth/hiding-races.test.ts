@@ -1,4 +1,4 @@
-/** What is made while its organization, or the repository that it is a fork of, is being hidden. */
+/** Repositories and forks created while their organization or parent is being hidden. */
 import t, { type Test } from 'tap'
 import { repositories } from '../../src/commands/execution/aggregates.ts'
 import { append } from '../../src/commands/execution/append.ts'
@@ -29,7 +29,7 @@ async function must(login: string, method: string, path: string, body?: object) 
 await must('alice', 'POST', '/user/repos', { name: 'template', auto_init: true, template: true })
 await must('bob', 'POST', '/user/repos', { name: 'base', auto_init: true })
 
-/** The ways in which an organization gets a repository, by the type of the event that gives it. */
+/** The ways in which an organization gets a repository, by event type. */
 const WAYS: {
   how: string
   type: string
@@ -69,7 +69,7 @@ async function organization(username: string): Promise<number> {
   return (await must('alice', 'POST', '/orgs', { username, visibility: 'public' })).id
 }
 
-/** Holds back the append of an event of this type. `reached`: it was tried; it goes on with `release`. */
+/** Delays the append of an event of this type. `reached`: resolves at the append; `release` continues it. */
 function gate(test: Test, type: string) {
   const { append: write } = services.events
   let reach = () => {}
@@ -93,22 +93,22 @@ function gate(test: Test, type: string) {
   return { reached, release }
 }
 
-/** Counts how often a turn was asked for; `isLost`: nobody waits, as for a node that stood still and lost it. */
+/** Counts the requests for a lock. `isLost`: no caller waits, as on a node that stood still and lost its lock. */
 function turnsOf(test: Test, key: string, isLost = false) {
-  const { turns } = services
+  const { runExclusive } = services
   const asked = { count: 0 }
-  services.turns = (wanted, work) => {
-    if (wanted !== key) return turns(wanted, work)
+  services.runExclusive = (wanted, work) => {
+    if (wanted !== key) return runExclusive(wanted, work)
     asked.count += 1
-    return isLost ? work() : turns(wanted, work)
+    return isLost ? work() : runExclusive(wanted, work)
   }
   test.teardown(() => {
-    services.turns = turns
+    services.runExclusive = runExclusive
   })
   return asked
 }
 
-/** To whom an event shows its repository; undefined for events that say nothing of it. */
+/** The audience to which an event shows its repository; undefined for other events. */
 function shownBy(event: Recorded<DomainEvent>): Visibility | undefined {
   switch (event.type) {
     case 'RepositoryCreated':
@@ -122,7 +122,7 @@ function shownBy(event: Recorded<DomainEvent>): Visibility | undefined {
   }
 }
 
-/** To whom a repository was shown, and from where to where in the log. */
+/** The audiences of a repository, with their ranges in the log. */
 async function shownIn(repoId: number) {
   const shown = (await eventsIn(server, repositoryStream(repoId))).flatMap((event) => {
     const to = shownBy(event)
@@ -162,7 +162,7 @@ for (const { how, type, ask } of WAYS) {
     },
   )
 
-  t.test(`a node that loses its turn while a repository is ${how} hides it before it answers`, async (t) => {
+  t.test(`a node that loses its lock while a repository is ${how} hides it before it answers`, async (t) => {
     const org = `lost-${how}`
     const id = await organization(org)
     const { reached, release } = gate(t, type)
@@ -178,7 +178,7 @@ for (const { how, type, ask } of WAYS) {
 }
 
 t.test(
-  'what a node that stood still has shown of a hidden organization is hidden again, also after a crash',
+  'a hidden organization that a suspended node has shown is hidden again, also after a crash',
   async (t) => {
     const id = await organization('late')
     const { id: repoId } = await must('alice', 'POST', '/orgs/late/repos', { name: 'made' })
@@ -193,7 +193,7 @@ t.test(
   },
 )
 
-t.test('a fork that is made while its base becomes private is private, also after a crash', async (t) => {
+t.test('a fork that is created while its base becomes private is private, also after a crash', async (t) => {
   for (const dies of [false, true]) {
     const name = `closes-${dies}`
     await must('alice', 'POST', '/user/repos', { name, auto_init: true })
@@ -204,7 +204,7 @@ t.test('a fork that is made while its base becomes private is private, also afte
     const { append: write } = services.events
     let isDead = false
     services.events.append = async (stream, events, expected) => {
-      // The request dies after the event of the fork; the process goes on.
+      // The request dies after the event of the fork; the process continues.
       if (dies && !isDead && events.some(({ type }) => type === 'RepositoryEdited')) {
         isDead = true
         throw new StoreUnavailable('died')

@@ -96,7 +96,7 @@ export async function identityApp(
     accountChanges,
     secrets,
     nodes: aloneNode('test'),
-    turns: createKeyedMutex(),
+    runExclusive: createKeyedMutex(),
     projector,
     rebuilder: createRebuild({
       events,
@@ -146,7 +146,7 @@ export async function identityApp(
     await Promise.all([events.close(), readStore.close(), secrets.close()])
   })
 
-  /** A request below `/api/v1`. */
+  /** Sends a request below `/api/v1`. */
   async function call(
     method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     path: string,
@@ -167,7 +167,7 @@ export async function identityApp(
 
   const admin = basic('admin', ADMIN_PASSWORD)
 
-  /** Makes a user with a password that is cheap to check, because most tests are not about passwords. */
+  /** Creates a user with a cheap password hash, because most tests do not concern passwords. */
   async function addUser(login: string, password: string, siteAdmin: boolean): Promise<void> {
     const context: CommandContext = {
       actor: null,
@@ -181,17 +181,17 @@ export async function identityApp(
     await projector.waitFor(context.written, 5000)
   }
 
-  /** Makes users with passwords `passwordOf(login)`. Their ids start at 2, in this order. */
+  /** Creates users with passwords `passwordOf(login)`. Their ids start at 2, in this order. */
   async function signUp(...logins: string[]): Promise<void> {
     for (const login of logins) await addUser(login, passwordOf(login), false)
   }
 
-  /** All events, for tests that nothing has changed. */
+  /** Returns all events, to check that none was added. */
   async function log(): Promise<RecordedEvent[]> {
     return await Array.fromAsync(events.readAll())
   }
 
-  /** The `Authorization` header with a new token of the user that has these scopes. */
+  /** Returns the `Authorization` header with a new token of the user with these scopes. */
   async function tokenOf(login: string, ...scopes: string[]): Promise<string> {
     const { body } = await call('POST', `/users/${login}/tokens`, {
       as: basic(login, passwordOf(login)),

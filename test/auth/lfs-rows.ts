@@ -1,4 +1,4 @@
-/** Who gets which status from git LFS: see `route-rows.ts`. It is as with git: anonymous clients are asked to sign in. */
+/** Statuses of git LFS by role: see `route-rows.ts`. As with git, anonymous clients are asked to sign in. */
 import { hash } from 'node:crypto'
 import type { Call, Place, World } from './route-world.ts'
 
@@ -12,7 +12,7 @@ const upload = (content: string) => ({
   body: content,
 })
 
-/** A new object of a place. */
+/** Returns a new object of a place. */
 async function objectOf({ owner, repo, next }: Place, { send }: World) {
   const { path, ...call } = upload(`large ${next()}`)
   const sent = { ...call, path: { owner, repo, ...path } }

@@ -1,4 +1,4 @@
-/** Issue 15, line 13: who sees the public repositories of organizations that not everybody sees. */
+/** Issue 15, line 13: the audience of public repositories of private and limited organizations. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
@@ -32,7 +32,7 @@ async function must(login: string, method: string, path: string, body?: object) 
   return answer.body
 }
 
-/** An organization of alice's, where bob is a member, with a public repository where dave is a collaborator. */
+/** Creates an organization of alice, with the member bob and a public repository with the collaborator dave. */
 async function organization(username: string, visibility: string) {
   await must('alice', 'POST', '/orgs', { username, visibility })
   await must('alice', 'PUT', `/orgs/${username}/members/bob`, { permission: 'read' })
@@ -41,7 +41,7 @@ async function organization(username: string, visibility: string) {
   return { repoId: Number(id), path: `/repos/${username}/open` }
 }
 
-/** What there is to see of a repository: an issue, a comment with a file, a pull request. Resolves to all addresses. */
+/** Creates an issue, a comment with a file, and a pull request. Resolves to all addresses of the repository. */
 async function filled(test: Parameters<typeof hostedWork>[0], org: string, repoId: number) {
   const work = await hostedWork(test, server, { login: 'alice', repoId, fullName: `${org}/open` })
   const sha = await work.branch('topic', { a: 'a' })
@@ -93,7 +93,7 @@ async function filled(test: Parameters<typeof hostedWork>[0], org: string, repoI
   ]
 }
 
-/** The status of an address for each of the people, in their order. */
+/** Returns the status of an address for each user, in order. */
 async function statuses(address: string, headers: Record<string, string> = {}) {
   const found: number[] = []
   for (const login of PEOPLE) {
@@ -104,39 +104,42 @@ async function statuses(address: string, headers: Record<string, string> = {}) {
   return found
 }
 
-t.test('a public repository of a private organization is for its members only, everywhere', async (t) => {
-  const { repoId } = await organization('lodge', 'private')
-  for (const address of await filled(t, 'lodge', repoId)) {
-    const [anonymous, ...others] = await statuses(address)
-    // git and the page ask for a password.
-    t.equal(anonymous, /^\/(ui|lodge)\//.test(address) ? 401 : 404, address)
-    // The collaborator was let in by an admin of the organization.
-    t.strictSame(others, [200, 200, 404, 200, 200], address)
-  }
-  for (const path of ['/repos/lodge/open/history', '/repos/lodge/open/issues/1/history']) {
-    const lines = await statuses(`/api/v1${path}`, { accept: 'application/x-ndjson' })
-    t.strictSame(lines, [404, 200, 200, 404, 200, 200], `${path} as lines`)
-    const stream = await statuses(`/api/v1${path}`, { accept: 'text/event-stream' })
-    t.strictSame(stream, [404, 200, 200, 404, 200, 200], `${path} as it comes`)
-  }
-  const post = await call('carol', 'POST', '/repos/lodge/open/issues', { title: 'Mine' })
-  t.equal(post.status, 404, 'nor can a stranger write')
-  t.equal((await call('carol', 'POST', '/repos/lodge/open/forks', {})).status, 404)
-  const seen = async (login: string) =>
-    (await must(login, 'GET', '/repos/issues/search?q=whispered')).map(
-      ({ repository }: { repository: { full_name: string } }) => repository.full_name,
-    )
-  t.strictSame(await seen('carol'), [])
-  t.strictSame(await seen('bob'), ['lodge/open'])
-  t.strictSame(await seen('dave'), ['lodge/open'])
-  t.strictSame(await seen('admin'), ['lodge/open'])
-  t.strictSame(await must('carol', 'GET', '/user/repos'), [])
-  const page = await server.fetch('bob', '/ui/lodge/open/pulls/2')
-  t.match(page.headers.get('cache-control'), /no-store/)
-  t.match(await must('bob', 'GET', '/repos/lodge/open'), { private: false, internal: true })
-})
+t.test(
+  'a public repository of a private organization is visible only to its members, everywhere',
+  async (t) => {
+    const { repoId } = await organization('lodge', 'private')
+    for (const address of await filled(t, 'lodge', repoId)) {
+      const [anonymous, ...others] = await statuses(address)
+      // git and the page ask for a password.
+      t.equal(anonymous, /^\/(ui|lodge)\//.test(address) ? 401 : 404, address)
+      // An admin of the organization has added the collaborator.
+      t.strictSame(others, [200, 200, 404, 200, 200], address)
+    }
+    for (const path of ['/repos/lodge/open/history', '/repos/lodge/open/issues/1/history']) {
+      const lines = await statuses(`/api/v1${path}`, { accept: 'application/x-ndjson' })
+      t.strictSame(lines, [404, 200, 200, 404, 200, 200], `${path} as lines`)
+      const stream = await statuses(`/api/v1${path}`, { accept: 'text/event-stream' })
+      t.strictSame(stream, [404, 200, 200, 404, 200, 200], `${path} as it comes`)
+    }
+    const post = await call('carol', 'POST', '/repos/lodge/open/issues', { title: 'Mine' })
+    t.equal(post.status, 404, 'nor can a stranger write')
+    t.equal((await call('carol', 'POST', '/repos/lodge/open/forks', {})).status, 404)
+    const seen = async (login: string) =>
+      (await must(login, 'GET', '/repos/issues/search?q=whispered')).map(
+        ({ repository }: { repository: { full_name: string } }) => repository.full_name,
+      )
+    t.strictSame(await seen('carol'), [])
+    t.strictSame(await seen('bob'), ['lodge/open'])
+    t.strictSame(await seen('dave'), ['lodge/open'])
+    t.strictSame(await seen('admin'), ['lodge/open'])
+    t.strictSame(await must('carol', 'GET', '/user/repos'), [])
+    const page = await server.fetch('bob', '/ui/lodge/open/pulls/2')
+    t.match(page.headers.get('cache-control'), /no-store/)
+    t.match(await must('bob', 'GET', '/repos/lodge/open'), { private: false, internal: true })
+  },
+)
 
-t.test('a public repository of a limited organization is for all who are signed in', async (t) => {
+t.test('a public repository of a limited organization is visible to all signed-in users', async (t) => {
   const { path } = await organization('inner', 'limited')
   t.strictSame(await statuses(`/api/v1${path}`), [404, 200, 200, 200, 200, 200])
   t.strictSame(await statuses('/api/v1/orgs/inner/repos'), [404, 200, 200, 200, 200, 200])
@@ -147,33 +150,30 @@ t.test('a public repository of a limited organization is for all who are signed 
   t.equal((await must('carol', 'GET', '/repos/issues/search?q=murmured')).length, 1)
 })
 
-t.test(
-  'a fork of a private repository cannot be made public by someone who does not administer the parent',
-  async (t) => {
-    await must('alice', 'POST', '/user/repos', { name: 'vault', private: true, auto_init: true })
-    await must('alice', 'PUT', '/repos/alice/vault/collaborators/carol', { permission: 'write' })
-    const fork = await must('carol', 'POST', '/repos/alice/vault/forks', {})
-    t.equal(fork.private, true)
-    const publish = async (login: string, path: string) =>
-      (await call(login, 'PATCH', path, { private: false, description: 'x' })).status
-    t.equal(await publish('carol', '/repos/carol/vault'), 403)
-    t.match(await must('carol', 'GET', '/repos/carol/vault'), { private: true, description: '' })
+t.test('a fork of a private repository can be made public only by an admin of the parent', async (t) => {
+  await must('alice', 'POST', '/user/repos', { name: 'vault', private: true, auto_init: true })
+  await must('alice', 'PUT', '/repos/alice/vault/collaborators/carol', { permission: 'write' })
+  const fork = await must('carol', 'POST', '/repos/alice/vault/forks', {})
+  t.equal(fork.private, true)
+  const publish = async (login: string, path: string) =>
+    (await call(login, 'PATCH', path, { private: false, description: 'x' })).status
+  t.equal(await publish('carol', '/repos/carol/vault'), 403)
+  t.match(await must('carol', 'GET', '/repos/carol/vault'), { private: true, description: '' })
 
-    // Nor by a way round: a fork of the fork, whose parent she administers.
-    await must('carol', 'POST', '/orgs', { username: 'round' })
-    await must('carol', 'POST', '/repos/carol/vault/forks', { organization: 'round' })
-    t.equal(await publish('carol', '/repos/round/vault'), 403)
-    await must('carol', 'DELETE', '/repos/carol/vault')
-    t.equal(await publish('carol', '/repos/round/vault'), 403, 'also when the fork between is gone')
-    t.match(await must('carol', 'GET', '/repos/round/vault'), { private: true })
+  // Nor by a way round: a fork of the fork, whose parent she administers.
+  await must('carol', 'POST', '/orgs', { username: 'round' })
+  await must('carol', 'POST', '/repos/carol/vault/forks', { organization: 'round' })
+  t.equal(await publish('carol', '/repos/round/vault'), 403)
+  await must('carol', 'DELETE', '/repos/carol/vault')
+  t.equal(await publish('carol', '/repos/round/vault'), 403, 'also when the fork between is gone')
+  t.match(await must('carol', 'GET', '/repos/round/vault'), { private: true })
 
-    await must('carol', 'POST', '/repos/alice/vault/forks', {})
-    await must('alice', 'PUT', '/repos/alice/vault/collaborators/carol', { permission: 'admin' })
-    t.equal(await publish('carol', '/repos/carol/vault'), 200, 'who administers the parent may')
-  },
-)
+  await must('carol', 'POST', '/repos/alice/vault/forks', {})
+  await must('alice', 'PUT', '/repos/alice/vault/collaborators/carol', { permission: 'admin' })
+  t.equal(await publish('carol', '/repos/carol/vault'), 200, 'who administers the parent may')
+})
 
-t.test('a fork of a public repository is its owner’s to hide and to show', async (t) => {
+t.test('the owner of a fork of a public repository may hide and show it', async (t) => {
   await must('alice', 'POST', '/user/repos', { name: 'shown', auto_init: true })
   t.match(await must('carol', 'POST', '/repos/alice/shown/forks', {}), { private: false })
   await must('carol', 'PATCH', '/repos/carol/shown', { private: true })
@@ -193,59 +193,56 @@ t.test("forks of a private organization's repository are private, and stay so", 
   )
 })
 
-t.test(
-  'a repository that was made while its organization changed learns who may see its owner',
-  async (t) => {
-    const { events, projector, views } = services
-    const [alice] = await views.accounts.find({ loginKey: 'alice' })
-    if (alice === undefined) throw new Error('no alice')
-    const by = { id: alice.id, login: 'alice' }
-    const org = { id: 9001, login: 'changed' }
-    const repoId = 9001
-    const metadata = {
-      actor: by,
-      at: new Date().toISOString(),
-      correlationId: 'c',
-      causationId: 'c',
-      schema: 1,
-    }
-    const event = (type: string, data: object) => ({ id: randomUUID(), type, data, metadata })
-    const details = {
-      fullName: '',
-      description: '',
-      email: '',
-      location: '',
-      website: '',
-      visibility: 'private',
-    }
-    await events.append(
-      organizationStream(org.id),
-      [
-        event('OrganizationCreated', { ...org, ...details }),
-        event('MemberSet', { organization: org, user: by, permission: 'admin' }),
-      ],
-      'no-stream',
-    )
-    const settings = { name: 'open', description: '', website: '', private: false, defaultBranch: 'main' }
-    const owner = { ...org, kind: 'organization' }
-    await events.append(
-      repositoryStream(repoId),
-      [event('RepositoryCreated', { repoId, owner, ...settings })],
-      'no-stream',
-    )
-    await until('the process has seen it', async () => {
-      await projector.waitFor(await events.lastPosition(), 1000)
-      if ((await views.repositories.get(`${repoId}`))?.ownerVisibility === 'private') return true
-      await delay(10)
-      return false
-    })
-    t.equal((await call('carol', 'GET', '/repos/changed/open')).status, 404)
-    t.equal((await call('alice', 'GET', '/repos/changed/open')).status, 200)
-  },
-)
+t.test('a repository that is created while its organization changes gets the new visibility', async (t) => {
+  const { events, projector, views } = services
+  const [alice] = await views.accounts.find({ loginKey: 'alice' })
+  if (alice === undefined) throw new Error('no alice')
+  const by = { id: alice.id, login: 'alice' }
+  const org = { id: 9001, login: 'changed' }
+  const repoId = 9001
+  const metadata = {
+    actor: by,
+    at: new Date().toISOString(),
+    correlationId: 'c',
+    causationId: 'c',
+    schema: 1,
+  }
+  const event = (type: string, data: object) => ({ id: randomUUID(), type, data, metadata })
+  const details = {
+    fullName: '',
+    description: '',
+    email: '',
+    location: '',
+    website: '',
+    visibility: 'private',
+  }
+  await events.append(
+    organizationStream(org.id),
+    [
+      event('OrganizationCreated', { ...org, ...details }),
+      event('MemberSet', { organization: org, user: by, permission: 'admin' }),
+    ],
+    'no-stream',
+  )
+  const settings = { name: 'open', description: '', website: '', private: false, defaultBranch: 'main' }
+  const owner = { ...org, kind: 'organization' }
+  await events.append(
+    repositoryStream(repoId),
+    [event('RepositoryCreated', { repoId, owner, ...settings })],
+    'no-stream',
+  )
+  await until('the process has seen it', async () => {
+    await projector.waitFor(await events.lastPosition(), 1000)
+    if ((await views.repositories.get(`${repoId}`))?.ownerVisibility === 'private') return true
+    await delay(10)
+    return false
+  })
+  t.equal((await call('carol', 'GET', '/repos/changed/open')).status, 404)
+  t.equal((await call('alice', 'GET', '/repos/changed/open')).status, 200)
+})
 
 t.test(
-  'an organization that becomes private hides its repositories at once, and their forks follow',
+  'an organization that becomes private hides its repositories immediately, and their forks follow',
   async (t) => {
     const { path } = await organization('closing', 'public')
     await must('carol', 'POST', `${path}/forks`, { name: 'of-closing' })
@@ -296,7 +293,7 @@ t.test('the public forks of a repository that becomes private become private too
 })
 
 t.test(
-  'how many repositories an organization has holds nobody: none of their documents is read',
+  'changing the visibility of an organization with many repositories blocks no request: none of their documents is read',
   async (t) => {
     const { repoId } = await organization('many', 'public')
     await must('bob', 'POST', `/repos/many/open/forks`, { name: 'forked' })

@@ -1,7 +1,7 @@
 /**
- * Who gets which status, for every route. Routes of a repository have a part for each kind of repository: public,
- * private, private organization; without the last part it is as the one before. A part has a status for each role:
- * anonymous, stranger, reader, writer, admin, site admin. Words stand for the common parts, with the status of success.
+ * Statuses of every route by role. A repository route has a part for each kind of repository: public, private, private
+ * organization; a missing part repeats the previous one. A part has a status for each role: anonymous, stranger,
+ * reader, writer, admin, site admin. Words stand for common parts, with the status of success.
  */
 import { LFS_ROWS } from './lfs-rows.ts'
 import type { Call, Place, World } from './route-world.ts'
@@ -31,7 +31,7 @@ export function statusesIn(row: string): number[][] {
 export interface Row {
   /** A word and the status of success, or the statuses. */
   who: string
-  /** Makes a fresh target, if the route needs one, and says what to send. */
+  /** Creates a fresh target, if the route needs one, and returns the request. */
   call?: (place: Place, world: World) => Call | Promise<Call>
 }
 
@@ -46,7 +46,7 @@ const upgrade = (path: string) => [
 ]
 const same = (routes: readonly string[], of: Row) => Object.fromEntries(routes.map((route) => [route, of]))
 
-/** A team of the organization `closed` with carol; with `repo`, a repository that it has. */
+/** A team of the organization `closed` with carol; `repo`: also with a repository. */
 async function closedTeam({ must, next }: World | Place, member = 'carol') {
   const { id } = await must<{ id: number }>('alice', 'POST', '/orgs/closed/teams', { name: `t${next()}` })
   await must('alice', 'PUT', `/teams/${id}/members/${member}`)
@@ -56,7 +56,7 @@ async function closedTeam({ must, next }: World | Place, member = 'carol') {
   return { path: { id, org: 'closed', repo, username: member } }
 }
 
-/** A team of the organization that owns a repository, for routes of the repository; without one, any name. */
+/** A team of the organization that owns a repository, for repository routes; without an organization, any name. */
 async function teamOf({ owner, base, must, next }: Place, isIn: boolean) {
   const team = `t${next()}`
   if (owner !== 'closed') return { path: { team } }
@@ -184,7 +184,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /api/v1/user/repos': row('signed-in 200'),
   'GET /api/v1/user/settings': row('signed-in 200'),
   'PATCH /api/v1/user/settings': row('signed-in 200', ({ next }) => ({ body: { location: `${next()}` } })),
-  // With a wrong old password, so that nobody's changes.
+  // With a wrong old password, so that no password changes.
   'POST /api/v1/user/password': row('signed-in 403', () => ({
     body: { old_password: 'wrong password', new_password: 'another password' },
   })),
@@ -218,7 +218,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'POST /user/settings/applications': row('signed-in 200', ({ next }) => ({
     body: { name: [`t${next()}`], scopes: ['all'] },
   })),
-  // Nobody of them has the token.
+  // None of these users has the token.
   'POST /user/settings/applications/delete': row('signed-in 404', () => ({ body: { id: ['none'] } })),
 
   // Site administration
@@ -322,7 +322,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: { org: 'closed' },
     body: { description: `${next()}` },
   })),
-  // It owns nothing: otherwise nobody may delete it.
+  // Without repositories, because an organization that has some cannot be deleted.
   'DELETE /api/v1/orgs/:org': row('401 404 403 403 204 204', async ({ must, next }) => {
     const org = `ended-${next()}`
     await must('alice', 'POST', '/orgs', { username: org, visibility: 'private' })
@@ -423,7 +423,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     await must('alice', 'POST', `${base}/branches`, { new_branch_name: name, old_ref_name: 'main' })
     return { path: { '*': name }, body: { new_commit_id: commit.id, force: true } }
   }),
-  // The fork is an organization's, in which they have the same rights.
+  // The fork belongs to an organization in which the roles have the same permissions.
   [`POST ${REPO}/merge-upstream`]: row('write 200', async ({ another, must, next }) => {
     const { owner, repo } = await another()
     const organization = `up-${next()}`
@@ -436,7 +436,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /api/v1/repos/issues/search': row('signed-in 200'),
   [`PATCH ${REPO}`]: row('admin 200', ({ next }) => ({ body: { description: `${next()}` } })),
   [`DELETE ${REPO}`]: row('admin 204', async ({ another }) => ({ path: await another() })),
-  // Nobody forks what is their own already.
+  // A repository's owner cannot fork it.
   [`POST ${REPO}/forks`]: row(
     '401 202 202 202 409 202 / 404 404 202 202 409 202 / 404 404 202 202 202 202',
     async ({ another, next }) => ({ path: await another(), body: { name: `fork-${next()}` } }),
@@ -474,7 +474,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     '401 403 403 403 405 405 / 404 404 403 403 405 405 / 404 404 403 403 204 204',
     (place) => teamOf(place, true),
   ),
-  // Each for the one who asks: the row names carol, so only she and site admins may.
+  // For each requester: the row names carol, so only she and site admins may.
   [`POST ${REPO}/generate`]: row(
     '401 403 201 403 403 201 / 404 404 201 403 403 201 / 404 404 201 403 403 201',
     async ({ must, base, next }) => {
@@ -699,7 +699,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
       body: { Do: 'merge' },
     }),
   ),
-  // Who scheduled it may end it, and admins.
+  // The user who scheduled it may cancel it, and admins.
   [`DELETE ${REPO}/pulls/:index/merge`]: row('admin 204', async ({ make, must, base }) => {
     const index = await make.pull()
     await must('alice', 'POST', `${base}/pulls/${index}/merge`, {
@@ -731,7 +731,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     'admin 204',
     review('alice', { event: 'COMMENT', body: 'Hm' }),
   ),
-  // A review that is not submitted: only its reviewer and site admins see it, and only its reviewer submits it.
+  // A pending review: only its reviewer and site admins see it, and only its reviewer submits it.
   [`POST ${REPO}/pulls/:index/reviews/:id`]: row(
     '401 404 404 404 200 422 / 404 404 404 404 200 422',
     async (place) => ({
@@ -890,7 +890,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   [`GET ${REPO}/issues/pinned`]: row('read 200'),
   [`GET ${REPO}/pulls/pinned`]: row('read 200'),
   [`GET ${REPO}/new_pin_allowed`]: row('read 200'),
-  // At most three are pinned.
+  // A repository has at most three pins.
   [`POST ${REPO}/issues/:index/pin`]: row('admin 204', async ({ must, base, issue }) => {
     await must('alice', 'DELETE', `${base}/issues/${issue}/pin`)
     return { path: { index: issue } }
@@ -964,7 +964,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     '200 200 200 200 200 200 / 401 404 200 200 200 200',
     ({ pull }) => ({ path: { index: pull }, query: { revision: '0' } }),
   ),
-  // Only its head: the answer itself never ends.
+  // Only its head, because the answer itself never ends.
   'GET /ui/:owner/:repo/pulls/:index/live': row(
     '200 200 200 200 200 200 / 401 404 200 200 200 200',
     ({ pull }) => ({ path: { index: pull }, method: 'HEAD' }),

@@ -25,11 +25,11 @@ t.test('every route has a row, and every row a route', async (t) => {
 const isRole = (name: string): name is Role => Object.hasOwn(ROLES, name)
 const roles = Object.keys(ROLES).filter(isRole)
 
-/** Whether a refusal depends on what the body names: another repository, an owner, a key. */
+/** Whether a refusal depends on a name in the body: another repository, an owner, a key. */
 const isOfWhatIsNamed = (name: string, status: number) =>
   (status === 403 && /\/(blocks|generate)$/.test(name)) || (status === 404 && name.endsWith('gpg_key_verify'))
 
-/** Bodies that no route takes. */
+/** Bodies that every route refuses. */
 const NOT_VALID = [
   ['application/json', '[]'],
   ['application/json', '{'],
@@ -39,13 +39,13 @@ const NOT_VALID = [
 for (const [k, kind] of KINDS.entries()) {
   t.test(`api.access.2, api.access.3: every route answers each role as its row says: ${kind}`, async (t) => {
     const here = await place(kind)
-    // Of those who are let in, the weakest role changes things, and the strongest one: each change needs a fresh target.
+    // Among the permitted roles, the weakest and the strongest change data: each change needs a fresh target.
     const whoChanges = { public: [0, -1], private: [0], 'private organization': [-1] }[kind]
     for (const { method, url, name } of routes) {
       const row = ROWS[name]
       if (row === undefined) continue
       const kinds = statusesIn(row.who)
-      // A row with one part is of no repository: it has been tried with the first kind.
+      // A row with one part does not concern a repository: it was tried with the first kind.
       if (kinds.length === 1 && k > 0) continue
       const expected = kinds[Math.min(k, kinds.length - 1)] ?? []
       const isLetIn = (_: Role, i: number) => (expected[i] ?? 0) < 400
@@ -55,7 +55,7 @@ for (const [k, kind] of KINDS.entries()) {
         (role) => method === 'GET' || !letIn.includes(role) || changing.includes(role),
       )
       const found: string[] = []
-      // A target serves until a request has changed it.
+      // A target is reused until a request has changed it.
       let target: Call | undefined
       for (const role of asked) {
         target ??= (await row.call?.(here, world)) ?? {}
@@ -70,13 +70,14 @@ for (const [k, kind] of KINDS.entries()) {
           continue
         }
         const types = await Array.fromAsync(services.events.readAll({ from: before }), (event) => event.type)
-        // A merge marks the pull request as read, also when it is refused (`merge.1`). The server reacts for itself.
+        // A merge marks the pull request as read, even if it is refused (`merge.1`). Processes of the server add events
+        // of their own.
         const changed = types.filter(
           (type) =>
             !['IssueRead', 'MergeabilityChecked', 'MergeBaseMoved', 'LeftDocumentsRemoved'].includes(type),
         )
         t.same(changed, [], `${name} as ${role}: what is refused changes nothing`)
-        // Where nobody is let in, it is the body that is refused.
+        // Where all roles are refused, the body is the reason.
         const isOfRights = letIn.length > 0 && [401, 403, 404].includes(status)
         if (typeof target.body !== 'object' || !isOfRights || isOfWhatIsNamed(name, status)) continue
         for (const [type, body] of NOT_VALID) {

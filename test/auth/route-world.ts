@@ -1,4 +1,4 @@
-/** The people, repositories and fresh targets of the table of routes. Requests are injected: no sockets. */
+/** The users, repositories and fresh targets of the route table. Requests are injected, without sockets. */
 
 import { createOpenRequests } from '../../src/auth/open-requests.ts'
 import { objectId } from '../../src/git/objects/loose-objects.ts'
@@ -10,7 +10,7 @@ import { hostedWork } from '../hosted-work.ts'
 import { addUser, basic } from '../server-template.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 
-/** The columns of the table. Null is anonymous; who may administer the repositories has made them. */
+/** The columns of the table. Null is anonymous. The repositories' admin has created them. */
 export const ROLES = {
   anonymous: null,
   stranger: 'dave',
@@ -37,7 +37,7 @@ export interface Route {
 export type World = Awaited<ReturnType<typeof startWorld>>
 export type Place = Awaited<ReturnType<World['place']>>
 
-/** Where a route's target is, and what to send: values for the path, the body, and other parts of the request. */
+/** Values for a route's path and body, and for other parts of its request. */
 export interface Call {
   headers?: Record<string, string>
   query?: Record<string, string>
@@ -72,13 +72,13 @@ export async function startWorld(test: Test, started?: TestServer, isOpen = () =
   await app.ready()
   test.teardown(() => app.close())
   let count = 0
-  /** Another number each time, for names that must differ. */
+  /** Returns another number each time, for unique names. */
   const next = () => {
     count += 1
     return count
   }
 
-  /** A request; `path` fills in the route's parameters. */
+  /** Sends a request; `path` fills in the route's parameters. */
   async function send(login: string | null, method: Method, route: string, call: Call = {}) {
     const { path = {}, body, query } = call
     const url = route.replaceAll(/:([a-zA-Z_]+)|\*/g, (_, name = '*') => encodeURI(`${path[name] ?? 'x'}`))
@@ -86,7 +86,7 @@ export async function startWorld(test: Test, started?: TestServer, isOpen = () =
       method: call.method ?? method,
       url,
       headers: {
-        // Such a request also needs to know its repository before it does anything.
+        // Such a request also looks up its repository before it acts.
         ...(method === 'POST' && { 'idempotency-key': `${next()}` }),
         ...call.headers,
         ...(login !== null && { authorization: basic(login) }),
@@ -99,14 +99,14 @@ export async function startWorld(test: Test, started?: TestServer, isOpen = () =
     return { status: answer.statusCode, type, text: answer.body }
   }
 
-  /** A request that must succeed; resolves to its JSON. */
+  /** Sends a request that must succeed; resolves to its JSON. */
   async function must<T>(login: string, method: Method, route: string, body?: object): Promise<T> {
     const { status, text } = await send(login, method, `/api/v1${route}`, body === undefined ? {} : { body })
     if (status >= 300) throw new Error(`${method} ${route}: ${status} ${text}`)
     return text === '' ? JSON.parse('null') : JSON.parse(text)
   }
 
-  /** A repository of that kind, in which carol reads, bob writes and alice administers. */
+  /** Creates a repository of that kind, in which carol reads, bob writes and alice administers. */
   async function newRepository(kind: Kind, name: string) {
     const isOwn = kind !== 'private organization'
     const path = isOwn ? '/user/repos' : '/orgs/closed/repos'
@@ -120,7 +120,10 @@ export async function startWorld(test: Test, started?: TestServer, isOpen = () =
     return { id, owner, repo: name }
   }
 
-  /** A repository with one thing of each kind, and makers of more of them: each resolves to what names it in paths. */
+  /**
+   * Creates a repository with one resource of each kind, and functions that add more: each resolves to its name in
+   * paths.
+   */
   async function place(kind: Kind) {
     const { id: repoId, owner, repo } = await newRepository(kind, kind.replace(' ', '-'))
     const base = `/repos/${owner}/${repo}`
@@ -129,7 +132,7 @@ export async function startWorld(test: Test, started?: TestServer, isOpen = () =
       repoId,
       fullName: `${owner}/${repo}`,
     })
-    /** Puts a note on a commit; resolves to the commit. */
+    /** Adds a note to a commit; resolves to the commit. */
     const noted = async (sha: string) => {
       await work.git('notes', 'add', '-m', 'A note', sha)
       await push('refs/notes/commits:refs/notes/commits')
@@ -213,7 +216,7 @@ export async function startWorld(test: Test, started?: TestServer, isOpen = () =
         protection,
         upload,
       },
-      /** Another repository of the same kind. */
+      /** Creates another repository of the same kind. */
       another: () => newRepository(kind, `more-${next()}`),
       ...first,
       comment: commentId,
@@ -231,7 +234,7 @@ export async function startWorld(test: Test, started?: TestServer, isOpen = () =
     }
   }
 
-  /** A user whom no column is about. */
+  /** Creates a user without a column. */
   async function newUser() {
     const login = `user${next()}`
     await addUser(services, login)
@@ -251,7 +254,7 @@ export async function startWorld(test: Test, started?: TestServer, isOpen = () =
   return { app, services, send, must, place, newUser, next }
 }
 
-/** All routes of an application. Those of HEAD are left out: they are those of GET. */
+/** Returns all routes of an application without HEAD, which follows GET. */
 export function routesOf(app: World['app']): Route[] {
   const routes: Route[] = []
   const path: string[] = []

@@ -3,7 +3,7 @@ import t from 'tap'
 import { basic, identityApp, passwordOf } from './identity-app.ts'
 
 const OFTEN = { failures: 1_000_000, windowMs: 60_000 }
-/** After its first failure, what a network sends is checked with rests; and few may wait for that. */
+/** After its first failure, checks for a network are followed by pauses, in a short queue. */
 const limits = {
   perName: OFTEN,
   perAddress: OFTEN,
@@ -23,7 +23,7 @@ async function setup(test: Parameters<typeof identityApp>[0]) {
 }
 
 t.test(
-  'while guesses from many networks fill the line, a right password gets in from another one that has failed, too',
+  'while guesses from many networks fill the queue, a correct password from another network with failures succeeds',
   async (t) => {
     const { signIn, guess } = await setup(t)
     const attackers = ['192.0.2.1', '198.51.100.1', '2001:db8:0:1::1', '2001:db8:1:1::1']
@@ -43,7 +43,7 @@ t.test(
 )
 
 t.test(
-  'many networks side by side have the places of one, and a right password gets in beside them',
+  'many networks in one range share the slots of one, and a correct password from there succeeds',
   async (t) => {
     const { signIn, guess } = await setup(t)
     const attacker = (i: number) => `2001:db8:7:${i.toString(16)}::1`

@@ -1,4 +1,4 @@
-/** The rows of what people do with what others have made: reactions, stars, watching. */
+/** The rows of reactions, stars and watching. */
 import { generateKeyPairSync } from 'node:crypto'
 import { createMessage, generateKey, readPrivateKey, sign } from 'openpgp'
 import type { Row } from './route-rows.ts'
@@ -9,7 +9,7 @@ const REPO = '/api/v1/repos/:owner/:repo'
 const row = (who: string, call?: Row['call']): Row => (call === undefined ? { who } : { who, call })
 const carol = (): Call => ({ path: { username: 'carol' } })
 
-/** After all who may read the repository have sent this. */
+/** After all roles with read access have sent this. */
 const afterAll = (path: (place: Place) => string) => async (place: Place) => {
   const readers = place.kind === 'public' ? ['dave'] : []
   for (const login of [...readers, 'carol', 'bob', 'alice', 'admin']) {
@@ -34,7 +34,7 @@ const reactions = (path: string, target: (place: Place) => Record<string, number
 const REACTIONS = ['+1', '-1', 'laugh', 'rocket', 'eyes']
 
 const index = ({ issue }: Place): Call => ({ path: { index: issue } })
-/** A thread of carol, who has subscribed to an issue before alice says something. */
+/** A thread of carol, who has subscribed to an issue before alice comments. */
 const thread = async ({ base, kind, make, must, next }: Place): Promise<Call> => {
   const readers = kind === 'public' ? ['dave'] : []
   for (const login of [...readers, 'carol', 'bob', 'alice', 'admin']) {
@@ -46,7 +46,7 @@ const thread = async ({ base, kind, make, must, next }: Place): Promise<Call> =>
   return { path: { id: (await must<{ id: number }>('carol', 'GET', `${base}/issues/${issue}`)).id } }
 }
 
-/** A public key that nobody has had. */
+/** Creates an unused public key. */
 export const newKey = () => {
   const { publicKey } = generateKeyPairSync('ed25519')
   const { x = '' } = publicKey.export({ format: 'jwk' })
@@ -63,7 +63,7 @@ const carolsKey = async (place: Place): Promise<Call> => ({
   path: { id: (await place.must<{ id: number }>('carol', 'POST', '/user/keys', keyOption(place))).id },
 })
 
-/** A key of OpenPGP that nobody has had, signed with by who has it. */
+/** Creates an unused OpenPGP key, and a signature of its owner. */
 async function newGpgKey({ send }: World, login: string) {
   const key = await generateKey({ userIDs: [{ email: 'else@example.org' }], subkeys: [] })
   const { text: token } = await send(login, 'GET', '/api/v1/user/gpg_key_token')
@@ -91,7 +91,7 @@ export const SOCIAL_ROWS: Readonly<Record<string, Row>> = {
   ...Object.fromEntries(
     ['PUT', 'DELETE'].map((method) => [
       `${method} ${REPO}/issues/:index/subscriptions/:user`,
-      // Of carol, who has not said anything of this issue yet: only she and site admins may.
+      // Of carol, who has not commented on this issue yet: only she and site admins may.
       row('401 403 201 403 403 201 / 404 404 201 403 403 201', async ({ make, must, base }) => {
         const issue = await make.issue()
         if (method === 'DELETE') await must('carol', 'PUT', `${base}/issues/${issue}/subscriptions/carol`)

@@ -45,7 +45,7 @@ t.test('Sudo acts as that user for site admins, and gives 403 to others', async 
     }
   })
 
-  await t.test('the history shows who it was', async (t) => {
+  await t.test('the history shows the acting admin', async (t) => {
     const opened = await ask('admin', '/repos/alice/app/issues', 'alice', { title: 'By an admin' })
     t.equal(opened.status, 201)
     const { user, number }: Issue = JSON.parse(await opened.text())
@@ -91,7 +91,7 @@ t.test('Sudo acts as that user for site admins, and gives 403 to others', async 
   )
 
   await t.test(
-    'a live history that a site admin reads for a user ends when the admin is none any more',
+    'a live history that a site admin reads as a user ends when the admin is demoted',
     async (t) => {
       const admin = await server.as('admin')
       await server.as('carol')
@@ -107,13 +107,13 @@ t.test('Sudo acts as that user for site admins, and gives 403 to others', async 
     },
   )
 
-  await t.test('an account that may not sign in does nothing in this way either', async (t) => {
+  await t.test('Sudo for an account without permission to sign in is refused', async (t) => {
     const admin = await server.as('admin')
     await admin.admin.adminEditUser('bob', { source_id: 0, login_name: 'bob', prohibit_login: true })
     t.equal((await ask('admin', '/user', 'bob')).status, 403)
   })
 
-  await t.test('git and the pages do not know it', async (t) => {
+  await t.test('git and the pages ignore Sudo', async (t) => {
     const refs = await server.fetch('bob', '/alice/app.git/info/refs?service=git-upload-pack&sudo=alice')
     t.not(refs.status, 200)
     const asAdmin = await server.fetch('admin', '/ui/alice/app/pulls/1?sudo=bob')

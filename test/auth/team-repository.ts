@@ -1,7 +1,7 @@
 /** A server with the organization acme, its repository app, and the teams that a test makes. */
 import { startTestServer } from '../start-server.ts'
 
-/** Gitea's names of what every team here has rights in. */
+/** Gitea's names of the units in which every team here has permissions. */
 export const UNITS = ['repo.code', 'repo.issues', 'repo.pulls']
 
 export async function startTeams(test: Parameters<typeof startTestServer>[0]) {
@@ -11,7 +11,7 @@ export async function startTeams(test: Parameters<typeof startTestServer>[0]) {
   await alice.orgs.orgCreate({ username: 'acme' })
   await alice.orgs.createOrgRepo('acme', { name: 'app', auto_init: true })
 
-  /** A request below a path, with what its answer says. */
+  /** Sends a request below a path; resolves to its status and JSON. */
   const caller = (base: string) => async (login: string, method: string, path: string, option?: object) => {
     const init = { method, ...(option && { body: JSON.stringify(option) }) }
     const answer = await server.fetch(login, `/api/v1/${base}${path}`, init)
@@ -25,9 +25,9 @@ export async function startTeams(test: Parameters<typeof startTestServer>[0]) {
     server,
     alice,
     call: caller(''),
-    /** The same below the path of acme's app. */
+    /** Sends it below the path of acme's app. */
     onApp,
-    /** A team that has acme's app; resolves to its id. */
+    /** Creates a team with acme's app; resolves to its id. */
     async team(name: string, permission: 'read' | 'write', ...members: string[]): Promise<number> {
       const { data } = await alice.orgs.orgCreateTeam('acme', { name, permission, units: UNITS })
       const id = data.id ?? 0
@@ -35,12 +35,12 @@ export async function startTeams(test: Parameters<typeof startTestServer>[0]) {
       for (const member of members) await alice.teams.orgAddTeamMember(id, member)
       return id
     },
-    /** Makes a branch of acme's app with a file of that name. */
+    /** Creates a branch of acme's app with a file of that name. */
     async branch(name: string, repo = 'app'): Promise<void> {
       const content = Buffer.from(name).toString('base64')
       await alice.repos.repoCreateFile('acme', repo, name, { content, new_branch: name })
     },
-    /** A pull request of a new branch of acme's app; resolves to its number. */
+    /** Opens a pull request for a new branch of acme's app; resolves to its number. */
     async open(name: string): Promise<number> {
       await this.branch(name)
       const { body } = await onApp('alice', 'POST', 'pulls', { head: name, base: 'main', title: name })

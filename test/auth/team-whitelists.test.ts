@@ -1,4 +1,4 @@
-/** The teams that rules name: whoever is in them now, while they have the repository. */
+/** Whitelists with teams apply to the current members, while the team has the repository. */
 import t from 'tap'
 import { workTree } from '../git-client.ts'
 import { until } from '../until.ts'
@@ -51,7 +51,7 @@ t.test('whitelists name teams of the organization, and keep them by their ids', 
   }
 })
 
-t.test('pushes and commits follow the team of now, and a team that is gone counts no more', async (t) => {
+t.test('pushes and commits follow the current teams, and a deleted team no longer counts', async (t) => {
   const late = await teams.team('late', 'write', 'bob', 'carol')
   await teams.branch('guarded')
   await protect('guarded', { enable_push: true, enable_push_whitelist: true, push_whitelist_teams: ['late'] })
@@ -80,7 +80,7 @@ t.test('pushes and commits follow the team of now, and a team that is gone count
   })
 })
 
-t.test('merge.2: merges, also scheduled ones, and approvals follow the teams of now', async (t) => {
+t.test('merge.2: merges, also scheduled ones, and approvals follow the current teams', async (t) => {
   const [ours, later] = [await teams.open('ours'), await teams.open('later')]
   const reviewers = await teams.team('reviewers', 'read', 'dave')
   await protect('main', {
@@ -128,7 +128,7 @@ t.test('merge.2: merges, also scheduled ones, and approvals follow the teams of 
 })
 
 t.test(
-  'a protected tag is for the teams that its protection names, also by a regular expression',
+  'a protected tag is open to the teams that its protection names, also by a regular expression',
   async (t) => {
     const taggers = await teams.team('taggers', 'write', 'carol')
     const named = { name_pattern: '/^v\\d+$/', whitelist_teams: ['taggers'] }

@@ -1,4 +1,4 @@
-/** Rights through teams hold everywhere, and as of now. */
+/** Permissions through teams apply everywhere and immediately. */
 import t from 'tap'
 import { workTree } from '../git-client.ts'
 import { startTestServer, statusOf } from '../start-server.ts'
@@ -59,7 +59,7 @@ await alice.repos.issueCreateIssue('acme', 'app', { title: 'One' })
 await alice.repos.issueCreateIssue('acme', 'lib', { title: 'Two' })
 
 t.test(
-  'a team gives its members its permission in its repositories, in all lists, until it is taken',
+  'a team gives its members its permission in its repositories, in all lists, until the repository is removed',
   async (t) => {
     t.same(await seen('bob'), NOTHING)
     await alice.teams.orgAddTeamMember(teamId, 'bob')
@@ -112,7 +112,7 @@ t.test('git and issues follow the permission of a team', async (t) => {
 })
 
 t.test(
-  'a live history ends for who leaves a team; the history of a repository tells admins of its teams',
+  'a live history ends for a user who leaves a team; the history of a repository shows its teams to admins',
   async (t) => {
     const live = await server.fetch('bob', '/api/v1/repos/acme/app/history', {
       headers: { accept: 'text/event-stream' },
@@ -131,14 +131,17 @@ t.test(
   },
 )
 
-t.test('a team may create repositories, which its member then administers', async (t) => {
-  const create = () => bob.orgs.createOrgRepo('acme', { name: 'bobs', private: true })
-  t.equal(await statusOf(create()), 403)
-  await alice.teams.orgEditTeam(teamId, { name: 'readers', can_create_org_repo: true })
-  t.match((await create()).data, { full_name: 'acme/bobs', permissions: { admin: true } })
-})
+t.test(
+  'a team with the permission may create repositories, which their creator then administers',
+  async (t) => {
+    const create = () => bob.orgs.createOrgRepo('acme', { name: 'bobs', private: true })
+    t.equal(await statusOf(create()), 403)
+    await alice.teams.orgEditTeam(teamId, { name: 'readers', can_create_org_repo: true })
+    t.match((await create()).data, { full_name: 'acme/bobs', permissions: { admin: true } })
+  },
+)
 
-t.test('teams are as in Gitea: Owners first, names, units, who sees and changes them', async (t) => {
+t.test('teams are as in Gitea: Owners first, names, units, permissions', async (t) => {
   t.match(readers, {
     name: 'readers',
     permission: 'read',
@@ -210,7 +213,7 @@ t.test('teams are as in Gitea: Owners first, names, units, who sees and changes 
 })
 
 t.test(
-  'who leaves the organization, or is deleted, leaves the teams; a deleted team gives nothing',
+  'a user who leaves the organization, or is deleted, leaves the teams; a deleted team gives no permission',
   async (t) => {
     t.equal(await call('bob', 'DELETE', '/orgs/acme/members/bob'), 204)
     t.match(await seen('bob'), { app: 404, org: 404, mine: ['acme/bobs'] })

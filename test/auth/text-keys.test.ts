@@ -25,10 +25,10 @@ async function directory(t: Test): Promise<string> {
 async function contract(t: Test, secrets: ReadStore) {
   await secrets.prepare(secretCollections)
   const keys = createTextKeys(secrets)
-  /** Another node, which has nothing in memory. */
+  /** Another node with an empty cache. */
   const other = () => createTextKeys(secrets)
 
-  await t.test('keys are on disk before they are given out, and each is given out once', async (t) => {
+  await t.test('keys are on disk before they are used, and each is used once', async (t) => {
     const taken = (await Promise.all(Array.from({ length: 40 }, (_, i) => keys.take(i)))).flat()
     t.equal(taken.length, 780)
     t.equal(new Set(taken.map(({ id }) => id)).size, 780)
@@ -37,7 +37,7 @@ async function contract(t: Test, secrets: ReadStore) {
     for (const { id, key } of taken) t.strictSame(found.get(id), key)
   })
 
-  await t.test('keys in memory hold no memory but their own', async (t) => {
+  await t.test('cached keys do not retain other memory', async (t) => {
     const taken = await keys.take(3)
     const found = await other().find(taken.map(({ id }) => id))
     const held = [...taken.map(({ key }) => key), ...found.values()].map((key) =>
@@ -46,18 +46,21 @@ async function contract(t: Test, secrets: ReadStore) {
     t.same(new Set(held), new Set([32]))
   })
 
-  await t.test('a destroyed key is gone for all who ask, and the first who did it stays', async (t) => {
-    const [one, two] = await keys.take(2)
-    const ids = [one?.id ?? '', two?.id ?? '']
-    t.equal(await other().erase(ids.slice(0, 1), erased), 1)
-    keys.forget()
-    const found = await keys.find([...ids, 'unknown'])
-    t.strictSame(found.get(ids[0] ?? ''), erased)
-    t.ok(Buffer.isBuffer(found.get(ids[1] ?? '')))
-    t.notOk(found.has('unknown'))
-    t.equal(await keys.erase(ids, { ...erased, by: null }), 1, 'only the other one was left')
-    t.strictSame((await keys.find(ids)).get(ids[0] ?? ''), erased)
-  })
+  await t.test(
+    'a destroyed key is gone on every node, and its first destruction stays recorded',
+    async (t) => {
+      const [one, two] = await keys.take(2)
+      const ids = [one?.id ?? '', two?.id ?? '']
+      t.equal(await other().erase(ids.slice(0, 1), erased), 1)
+      keys.forget()
+      const found = await keys.find([...ids, 'unknown'])
+      t.strictSame(found.get(ids[0] ?? ''), erased)
+      t.ok(Buffer.isBuffer(found.get(ids[1] ?? '')))
+      t.notOk(found.has('unknown'))
+      t.equal(await keys.erase(ids, { ...erased, by: null }), 1, 'only the other one was left')
+      t.strictSame((await keys.find(ids)).get(ids[0] ?? ''), erased)
+    },
+  )
 }
 
 t.test('on SQLite', async (t) => {
@@ -88,7 +91,7 @@ const comment = (id: string, body: string) => ({
   metadata,
 })
 
-t.test('the store that seals', async (t) => {
+t.test('the sealing store', async (t) => {
   const dir = await directory(t)
   const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
   t.teardown(() => secrets.close())

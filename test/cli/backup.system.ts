@@ -21,7 +21,7 @@ t.before(async () => {
 
 const environment = (DATA_DIR: string) => ({ ...PROGRAM_ENVIRONMENT, DATA_DIR })
 
-t.test('a full disk: one line, exit code 1, and no files are left', async (t) => {
+t.test('a full disk gives one line and exit code 1, and no files are left', async (t) => {
   const directory = join(place, 'full')
   // A file limit of 32 KiB acts like a full disk.
   const command = 'unset NODE_OPTIONS; ulimit -f 32; exec "$0" "$@"'
@@ -43,7 +43,7 @@ t.test('a full disk: one line, exit code 1, and no files are left', async (t) =>
   )
 })
 
-/** Runs the command line. Kills it `after` milliseconds after the directory `begun` has a file. */
+/** Runs the command line, and kills it `after` milliseconds after a file exists in the directory `begun`. */
 async function kill(dataDir: string, args: string[], begun: string, after: number): Promise<boolean> {
   const child = spawn(process.execPath, [...MERGELOG, ...args], {
     env: environment(dataDir),

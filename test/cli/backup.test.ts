@@ -77,7 +77,7 @@ t.test(
 )
 
 t.test(
-  'mergelog restore: a copy of embedded stores is not for servers, and the message says the way',
+  'mergelog restore: a copy of embedded stores is refused for servers, and the message names export and import',
   async (t) => {
     const directory = join(place, 'embedded-only')
     await backup({ dataDir: settled.dataDir, directory })

@@ -12,7 +12,7 @@ const running = {
 const config = loadConfig({ DATA_DIR: '/data' })
 const said = (...args: Parameters<typeof bannerLines>) => bannerLines(...args).join('\n')
 
-t.test('the banner names the page worth seeing, and the demo', async (t) => {
+t.test('the banner names the main page and the demo', async (t) => {
   t.same(bannerLines(running, config, true), [
     'Mergelog listens on http://127.0.0.1:3000',
     '  API      http://127.0.0.1:3000/api/v1      documentation http://127.0.0.1:3000/api/docs',
@@ -57,7 +57,7 @@ t.test('a server that listens on every address says so', async (t) => {
   t.match(said(running, all), /\n {2}network {2}on port 3000 of every address of this machine\n/)
 })
 
-t.test('until somebody has signed in, each start prints how to set a new password', async (t) => {
+t.test('until the first sign-in, each start prints how to set a new password', async (t) => {
   const lost = { ...running, adminPassword: { maybeLost: true } }
   t.match(
     said(lost, config, true),

@@ -17,7 +17,7 @@ export interface Ended {
   stderr: string
 }
 
-/** Runs it in this process to its end. Only one can run at a time, and nothing else may print meanwhile. */
+/** Runs it in this process to its end. Only one can run at a time, and the test must not print meanwhile. */
 export async function mergelog(args: readonly string[], environment: Environment = {}): Promise<Ended> {
   const { env, stdout, stderr } = process
   const { console } = globalThis
@@ -35,7 +35,7 @@ export async function mergelog(args: readonly string[], environment: Environment
   }
 }
 
-/** Keeps what is written to it. */
+/** Collects the written text. */
 class Text extends Writable {
   text = ''
   override _write(chunk: unknown, _encoding: string, done: () => void) {
@@ -50,7 +50,7 @@ function setStreams(stdout: Writable, stderr: Writable) {
   }
 }
 
-/** Starts it as a child process. Its standard output and standard error are pipes. */
+/** Starts it as a child process, with pipes for its standard output and standard error. */
 export function startMergelog(
   test: { teardown(work: () => void): void },
   args: readonly string[],

@@ -3,7 +3,7 @@ import { ADMIN_PASSWORD } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 import { mergelog } from './command-line.ts'
 
-t.test('the demo shows what is special, and ends with three URLs to open', async (t) => {
+t.test('the demo shows the special features, and ends with three URLs to open', async (t) => {
   const server = await startTestServer(t)
   const args = ['demo', '--url', server.url, '--grpc', server.grpcAddress]
   const environment = { ADMIN_PASSWORD }
@@ -38,7 +38,7 @@ t.test('the demo shows what is special, and ends with three URLs to open', async
     t.equal(JSON.parse(json.stdout).urls.length, 3)
   })
 
-  await t.test('what it cannot do is one line', async (t) => {
+  await t.test('a failure of the demo is one line', async (t) => {
     const cases: [args: string[], environment: Record<string, string>, line: RegExp][] = [
       [args, {}, /^mergelog: ADMIN_PASSWORD or --password is needed; see --help\n$/],
       [

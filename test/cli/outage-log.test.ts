@@ -4,7 +4,7 @@ import { oneLinePerOutage } from '../../src/cli/outage-log.ts'
 import { StoreUnavailable } from '../../src/events/store/event-store.ts'
 import { GitUnavailable } from '../../src/git/process/errors.ts'
 
-/** A logger with a clock of its own. */
+/** Creates a logger with a clock of its own. */
 function aLogger() {
   const lines: string[] = []
   let now = 0
@@ -56,7 +56,7 @@ t.test('one outage is one line in the log, and one more with its duration when i
   t.match(lines[5], /stack/)
 })
 
-t.test('a full disk is one outage, whoever notices it', async (t) => {
+t.test('a full disk is one outage, whichever component detects it', async (t) => {
   const { log, lines, pass } = aLogger()
   const noSpace = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
   for (let n = 0; n < 1000; n++) {
@@ -87,7 +87,7 @@ t.test('the two embedded stores are told apart by name', async (t) => {
   t.match(lines.slice(2), [/"store":"the event log"/, /"store":"the read models"/])
 })
 
-t.test('what is refused without a store being away is not logged as the outage of one', async (t) => {
+t.test('a refusal without an outage of a store is not logged as one', async (t) => {
   const { log, lines, pass } = aLogger()
   log.error({ err: new StoreUnavailable('this server is behind the others') }, 'no')
   log.error({ err: new StoreUnavailable('stream issue-1.1 is written too slowly') }, 'no')

@@ -6,7 +6,7 @@ import { program } from '../program.ts'
 import { ADMIN_PASSWORD } from '../server-template.ts'
 import { startMergelog } from './command-line.ts'
 
-/** The processes of Node that a process has started; none where the system does not say so. */
+/** Returns the Node processes that a process has started; an empty list where the system does not report them. */
 async function childrenOf(pid = 0): Promise<number[]> {
   const readProc = (path: string) => readFile(`/proc/${path}`, 'latin1').catch(() => '')
   const children = (await readProc(`${pid}/task/${pid}/children`)).split(' ').filter(Boolean)
@@ -50,7 +50,7 @@ t.test('a debugger that Node has opened before the first line of the server is c
     PORT: '0',
     GRPC_PORT: '0',
     LOG_LEVEL: 'error',
-    // The first process is the server: those that it starts do not have it.
+    // The first process is the server; its children do not inherit the option.
     NODE_OPTIONS: `--inspect-port=0 --import "${program('test/cli/open-debugger')}"`,
   })
   let stderr = ''

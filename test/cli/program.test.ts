@@ -9,7 +9,7 @@ import { openSqlite } from '../../src/storage/sqlite/sqlite.ts'
 import { asNobody } from './as-nobody.ts'
 import { mergelog } from './command-line.ts'
 
-t.test('help of every command has examples and the environment that it reads', async (t) => {
+t.test('the help of every command has examples and the environment variables that it reads', async (t) => {
   const commands = ['serve', 'demo', 'history', 'replay', 'upgrade follow']
   for (const command of commands) {
     const { code, stdout, stderr } = await mergelog([...command.split(' '), '--help'])
@@ -35,7 +35,7 @@ t.test(
   },
 )
 
-t.test('wrong use is one line on standard error and exit code 2', async (t) => {
+t.test('wrong use gives one line on standard error and exit code 2', async (t) => {
   const cases: [args: string[], line: RegExp][] = [
     [['nope'], /^mergelog: unknown command 'nope'/],
     [['serve', '--nope'], /^mergelog: unknown option '--nope'/],
@@ -63,7 +63,7 @@ t.test('wrong use is one line on standard error and exit code 2', async (t) => {
   t.match(await mergelog([]), { code: 2, stdout: '', stderr: /^Usage: mergelog/ })
 })
 
-t.test('a problem that the operator can fix is one line and exit code 1', async (t) => {
+t.test('a problem that the operator can fix gives one line and exit code 1', async (t) => {
   const DATA_DIR = t.testdir({
     broken: { 'events.db': 'this is not a database, despite its name\n' },
     empty: {},

@@ -15,7 +15,7 @@ import { mergelog } from './command-line.ts'
 
 const accounts = accountFold.collection
 
-/** Spoils the read model of issues, so that it differs from the log. A rebuild repairs it. */
+/** Damages the read model of issues, so that a rebuild has to repair it. */
 async function closeAllIssues(readStore: Awaited<ReturnType<typeof openReadStores>>['readStore']) {
   const issues = READ_MODELS.find(({ name }) => name === 'issues')
   if (issues === undefined) throw new Error('no model of issues')
@@ -90,7 +90,7 @@ t.test(
       t.match(stdout, /^issues from \d+ events\n$/)
     })
 
-    await t.test('a refusal of everybody else is one line', async (t) => {
+    await t.test('a refusal of other users is one line', async (t) => {
       t.match(await mergelog(['rebuild'], { DATA_DIR, PUBLIC_URL }), {
         code: 1,
         stdout: '',
@@ -127,7 +127,7 @@ t.test('mergelog rebuild without a server; the next start uses the rebuilt read 
 })
 
 t.test(
-  'the next start rebuilds a read model of another version, and frees what a killed rebuild left',
+  'the next start rebuilds a read model of another version, and frees the documents of a killed rebuild',
   async (t) => {
     const DATA_DIR = t.testdir()
     await t.test('a server runs and stops', async (t) => {

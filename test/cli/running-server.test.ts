@@ -91,9 +91,9 @@ t.test("the server's error message is passed on", async (t) => {
   })
 })
 
-t.test('a port on which nothing listens means that no server runs', async (t) => {
+t.test('a port without a listener means that no server runs', async (t) => {
   let url = ''
-  await t.test('a port that is free again', async (t) => {
+  await t.test('a free port', async (t) => {
     url = await serverThat(t, () => {})
   })
   const message = `no server answers at ${url}: connect ECONNREFUSED ${new URL(url).host}`

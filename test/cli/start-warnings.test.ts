@@ -23,7 +23,7 @@ t.test('an unknown setting one edit away from a known one: a warning with the ri
   t.same(startWarnings({ PORT: '1', HOST: 'x' }, USER), [])
 })
 
-t.test('one edit is a letter more, less or another one, or two that change places', async (t) => {
+t.test('one edit is an added, missing or wrong letter, or two swapped ones', async (t) => {
   for (const other of [
     'xPORT',
     'PORTx',

@@ -63,7 +63,7 @@ const isKind = (news: unknown, kind: string) =>
   typeof news === 'object' && news !== null && 'kind' in news && news.kind === kind
 
 t.test(
-  'upgrade follow --once reports what it found, also when that is nothing: it records one round without a server, and a server started later shows it',
+  'upgrade follow --once reports its findings, also when there are none: it records one round without a server, and a server started later shows it',
   async (t) => {
     const DATA_DIR = `${t.testdir()}/new`
     const gateway = await startGateway(t)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { boundedKey } from '../../src/concurrency/bounded-key.ts'
 
-t.test('a key for a memory is never long, and different keys stay different', async (t) => {
+t.test('a cache key is never long, and different keys stay different', async (t) => {
   const long = 'x'.repeat(16_000)
   t.equal(boundedKey('a name'), 'a name')
   t.ok(boundedKey(long).length < 100)

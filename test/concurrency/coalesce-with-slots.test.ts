@@ -4,7 +4,7 @@ import { createSemaphore, SlotsFull } from '../../src/concurrency/semaphore.ts'
 
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
-/** One slot, and a record of what is looked for; each answer waits until the test gives it. */
+/** One slot, and a record of the started answers; each answer waits until the test resolves it. */
 function setup(waiting = 8, waitingShare = 8) {
   const slots = createSemaphore({ name: 'long_reads', size: 1, waiting, waitingShare })
   const answer = coalesceWithSlots<string>(slots)
@@ -24,7 +24,7 @@ function setup(waiting = 8, waitingShare = 8) {
         }),
       gone?.signal,
     )
-  /** Gives the answer that is looked for now. */
+  /** Resolves the current answer. */
   async function giveNext(answer = ''): Promise<void> {
     await settle()
     begun.at(-1)?.give(answer)
@@ -49,7 +49,7 @@ t.test('callers that wait for the same answer share it, and need no other slots'
   t.same(slots.counts(), { running: 0, waiting: 0 })
 })
 
-t.test('an answer that is being looked for is not shared: it may be too old', async (t) => {
+t.test('an answer in progress is not shared with later callers: it may be too old', async (t) => {
   const { ask, giveNext, keys } = setup()
   const older = ask('a', 'question')
   await settle()
@@ -61,7 +61,7 @@ t.test('an answer that is being looked for is not shared: it may be too old', as
 })
 
 t.test(
-  'one question of a client does not wait for all of another client, even when they ask the same',
+  'a request of one client does not wait for all requests of another client, even for the same key',
   async (t) => {
     const { ask, giveNext, keys } = setup(100, 100)
     const many = Array.from({ length: 64 }, (_, i) => ask('many', `question ${i}`))
@@ -98,7 +98,7 @@ t.test('a caller without a place in the queue is refused, and other callers cont
   t.strictSame(await Promise.all([first, second, third]), ['found', 'found', 'found'])
 })
 
-/** Somebody who waits until it goes away. */
+/** A caller that waits until it is aborted. */
 function somebody() {
   const gone = new AbortController()
   return { gone, leave: () => gone.abort(new Error('gone')) }
@@ -151,7 +151,7 @@ t.test('an answer is aborted when its last caller has left, and not before', asy
   t.same(slots.counts(), { running: 0, waiting: 0 })
 })
 
-t.test('a remaining caller gets the answer that other callers have left', async (t) => {
+t.test('a remaining caller gets the answer after other callers have left', async (t) => {
   const { ask, ended, giveNext } = setup()
   const first = ask('a', 'first')
   await settle()

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { coalesce, nextRun } from '../../src/concurrency/coalesce.ts'
 
-/** Work whose runs end when the test says so. */
+/** Work whose runs the test ends. */
 function runs() {
   const begun: { end: (value: string) => void; fail: (error: Error) => void; unwanted: AbortSignal }[] = []
   const work = (unwanted = new AbortController().signal) =>

@@ -5,12 +5,12 @@ import { paceBody } from '../../src/git/http/request-body.ts'
 import { meteredOutput } from '../../src/git/process/metered-output.ts'
 import { until } from '../until.ts'
 
-/** More than a timer of Node can wait: in milliseconds, and the bytes that get so much time at one byte a second. */
+/** More than the maximum of Node's timers: in milliseconds, and as bytes at one byte per second. */
 const LONG_MS = 2 ** 31 + 1000
 const LONG_BYTES = 3 * 1024 * 1024
 const pace = { graceMs: 10, bytesPerSecond: 1 }
 
-/** Waits until timers that were set before this call, and that Node takes for short ones, have ended. */
+/** Waits until earlier timers that Node treats as short ones have ended. */
 async function timersEnd(): Promise<void> {
   let ended = false
   setTimeout(() => {
@@ -19,7 +19,7 @@ async function timersEnd(): Promise<void> {
   await until('a timer that was set later has ended', () => ended)
 }
 
-t.test('a deadline beyond 2^31-1 ms does not come at once', async (t) => {
+t.test('a deadline beyond 2^31-1 ms does not fire immediately', async (t) => {
   const late: string[] = []
   t.teardown(deadlineAfter(LONG_MS, () => late.push('finite')))
   t.teardown(deadlineAfter(Number.POSITIVE_INFINITY, () => late.push('infinite')))
@@ -27,7 +27,7 @@ t.test('a deadline beyond 2^31-1 ms does not come at once', async (t) => {
   t.same(late, [])
 })
 
-t.test('a deadline comes once when nothing is left, also when a timer could not wait so long', async (t) => {
+t.test('a deadline fires once when its time is over, even if a timer could not wait that long', async (t) => {
   const rest = [5, 4, 4, 3, 3, 9, 9, 2, 0]
   let calls = 0
   const left = () => rest.shift() ?? -1
@@ -44,12 +44,12 @@ t.test('a deadline comes once when nothing is left, also when a timer could not 
   t.equal(calls, 1)
 })
 
-t.test('a deadline that is ended does not come', async (t) => {
+t.test('an ended deadline does not fire', async (t) => {
   deadlineAfter(1, () => t.fail('it came'))()
   await timersEnd()
 })
 
-t.test('a client that reads a large answer has all the time of its size', async (t) => {
+t.test('a client that reads a large answer has time in proportion to its size', async (t) => {
   const late: unknown[] = []
   async function* output() {
     yield Buffer.alloc(LONG_BYTES)
@@ -64,7 +64,7 @@ t.test('a client that reads a large answer has all the time of its size', async 
   t.same(late, [])
 })
 
-t.test('a client that sends a large body has all the time of its size', async (t) => {
+t.test('a client that sends a large body has time in proportion to its size', async (t) => {
   const source = new PassThrough()
   const body = paceBody(source, { ...pace, graceMs: LONG_MS })
   body.on('error', (error) => t.fail(error.message))

@@ -3,7 +3,7 @@ import t from 'tap'
 import { createLoopScheduler } from '../../src/concurrency/event-loop.ts'
 import { createRecentUse } from '../../src/concurrency/recent-use.ts'
 
-/** Turns of a loop whose clock moves only when work is done. */
+/** A loop scheduler with a clock that moves only with work. */
 function steppedLoop() {
   const loop = { clock: 0, turn: 0, next: [] as (() => void)[] }
   const turns = createLoopScheduler(
@@ -11,12 +11,12 @@ function steppedLoop() {
     (next) => loop.next.push(next),
   )
   const done: { key: string; turn: number }[] = []
-  /** So many milliseconds of work. */
+  /** Simulates this many milliseconds of work. */
   function busy(key: string, ms: number): void {
     loop.clock += ms
     done.push({ key, turn: loop.turn })
   }
-  /** Lets the loop go round once. */
+  /** Runs one iteration of the loop. */
   async function round(): Promise<void> {
     loop.turn += 1
     for (const next of loop.next.splice(0)) next()
@@ -28,11 +28,11 @@ function steppedLoop() {
     done,
     busy,
     round,
-    /** Asks for a piece of work that takes so long. */
+    /** Schedules work of this duration. */
     ask(key: string, ms = 1): void {
       turns.scheduleWork(key, () => busy(key, ms))
     },
-    /** What is done from here on, until nothing waits. */
+    /** Returns the further work, until the queue is empty. */
     async rest(): Promise<string[]> {
       const from = done.length
       while (loop.next.length > 0) await round()
@@ -64,7 +64,7 @@ t.test('requests start at once while an iteration has time; then networks altern
   const one = (key: string) =>
     new Promise<void>((resolve) => {
       turns.scheduleWork(key, async () => {
-        // What a request does after an answer that is there already belongs to its work.
+        // Work after an answer that already exists belongs to the request.
         await Promise.resolve()
         await Promise.resolve()
         busy(key, 5)
@@ -111,14 +111,14 @@ t.test('a key with much recent use waits behind other keys, and gets less of an 
   t.equal(new Set(done.slice(-3).map(({ turn }) => turn)).size < 3, true, 'what was long ago is forgotten')
 })
 
-t.test('what goes on in the name of an account counts for it, not for the address', async (t) => {
+t.test('work on behalf of an account counts for it, not for the address', async (t) => {
   const loop = { clock: 0, next: [] as (() => void)[] }
   const turns = createLoopScheduler(
     () => loop.clock,
     (next) => loop.next.push(next),
   )
   const order: string[] = []
-  /** A request: its sign-in counts for the office, what it asks for counts for the account. */
+  /** A request: its sign-in counts for the office, its work counts for the account. */
   const request = (account: string, ms: number) =>
     turns.scheduleWork('office', () =>
       turns.scheduleWork(account, () => {
@@ -222,7 +222,7 @@ t.test('callers that awaited the same promise each continue as their own work', 
   t.strictSame(seen, expected)
 })
 
-t.test('those whose sign-ins end at the same moment do not take each other for themselves', async (t) => {
+t.test('sign-ins that end at the same moment keep their own accounts', async (t) => {
   const { scheduleWork, continueAs, currentWorkKey, currentWorkSignal } = createLoopScheduler()
   const signIn = nextTurn()
   const seen: { account: string | undefined; gone: AbortSignal | undefined }[] = []
@@ -252,7 +252,7 @@ t.test('those whose sign-ins end at the same moment do not take each other for t
   }
 })
 
-t.test('it is known whose work is done, also after it has waited for something', async (t) => {
+t.test('work is attributed to its account, also after an await', async (t) => {
   const { scheduleWork, awaitScheduled, currentWorkKey } = createLoopScheduler()
   const seen: (string | undefined)[] = []
   t.equal(currentWorkKey(), undefined)

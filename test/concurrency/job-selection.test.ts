@@ -5,7 +5,7 @@ import { createRecentUse } from '../../src/concurrency/recent-use.ts'
 const works = (account: string, count: number) =>
   Array.from({ length: count }, (_, due) => ({ account, due }))
 
-t.test('work that hangs, of however many accounts, keeps no place from another account', (t) => {
+t.test('hanging jobs, of any number of accounts, take no slot from another account', (t) => {
   const used = createRecentUse(60_000, () => 0)
   const hanging = Array.from({ length: 30 }, (_, i) => `${i + 1}`)
   for (const account of hanging) used.add(account, 10_000)
@@ -20,7 +20,7 @@ t.test('work that hangs, of however many accounts, keeps no place from another a
   t.end()
 })
 
-t.test('of one account those go first that have waited longest, in the places that it has left', (t) => {
+t.test('of one account, the jobs that have waited longest run first, in its free slots', (t) => {
   const used = createRecentUse(60_000, () => 0)
   const ready = works('1', 9).reverse()
   const chosen = (free: number, ofOne: number) =>

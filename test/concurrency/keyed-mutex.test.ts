@@ -2,10 +2,10 @@ import t from 'tap'
 import { createKeyedMutex } from '../../src/concurrency/keyed-mutex.ts'
 
 t.test('work with one key runs one at a time and in order, also after a failure', async (t) => {
-  const inTurn = createKeyedMutex()
+  const runExclusive = createKeyedMutex()
   const log: string[] = []
   const step = (name: string, fails = false) =>
-    inTurn('repository', async () => {
+    runExclusive('repository', async () => {
       log.push(`${name} begins`)
       await new Promise((resolve) => setImmediate(resolve))
       log.push(`${name} ends`)
@@ -20,19 +20,19 @@ t.test('work with one key runs one at a time and in order, also after a failure'
   t.same(log, ['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
 })
 
-t.test('when work fails in an outage of a store, all queued work fails with the same error', async (t) => {
+t.test('when work fails in a store outage, all queued work fails with the same error', async (t) => {
   const away = new Error('the store does not answer')
-  const inTurn = createKeyedMutex(undefined, (error) => error === away)
+  const runExclusive = createKeyedMutex(undefined, (error) => error === away)
   const begun: string[] = []
   let fail = (_error: Error) => {}
-  const first = inTurn('issue', () => {
+  const first = runExclusive('issue', () => {
     begun.push('first')
     return new Promise<void>((_, reject) => {
       fail = reject
     })
   })
   const step = (key: string, name: string): Promise<string> =>
-    inTurn(key, async () => {
+    runExclusive(key, async () => {
       begun.push(name)
       return name
     })
@@ -45,7 +45,7 @@ t.test('when work fails in an outage of a store, all queued work fails with the 
   t.equal(await step('issue', 'later'), 'later', 'who comes afterwards tries again')
   t.strictSame(begun, ['first', 'elsewhere', 'later'])
 
-  const refused = inTurn('issue', () => Promise.reject(new Error('refused')))
+  const refused = runExclusive('issue', () => Promise.reject(new Error('refused')))
   const next = step('issue', 'next')
   await t.rejects(refused, { message: 'refused' })
   t.equal(await next, 'next', 'any other failure is that of one alone')

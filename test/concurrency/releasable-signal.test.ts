@@ -3,7 +3,7 @@ import t from 'tap'
 import { releasableSignal } from '../../src/concurrency/releasable-signal.ts'
 
 t.test(
-  'a short signal is aborted with the longer one, with its reason, also when that was before',
+  'a short signal is aborted with the longer one, with its reason, even if that was earlier',
   async (t) => {
     const longer = new AbortController()
     const before = releasableSignal(longer.signal)
@@ -15,7 +15,7 @@ t.test(
   },
 )
 
-t.test('what was aborted alone leaves the longer signal as it is', async (t) => {
+t.test('aborting a short signal leaves the longer one unchanged', async (t) => {
   const longer = new AbortController()
   const one = releasableSignal(longer.signal)
   one.abort('enough')
@@ -23,7 +23,7 @@ t.test('what was aborted alone leaves the longer signal as it is', async (t) => 
   t.notOk(longer.signal.aborted)
 })
 
-t.test('a short signal that was released leaves nothing at the longer one', async (t) => {
+t.test('a released short signal leaves no listener on the longer one', async (t) => {
   const longer = new AbortController()
   const before = Object.getOwnPropertySymbols(longer.signal).length
   for (let i = 0; i < 100; i++) releasableSignal(longer.signal).release()

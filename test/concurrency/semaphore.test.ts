@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createSemaphore } from '../../src/concurrency/semaphore.ts'
 
-/** Lets everything that can run now run. */
+/** Runs everything that can run now. */
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
 t.test('no key holds more than its share, and other keys are not blocked', async (t) => {
@@ -39,7 +39,7 @@ t.test('a free slot goes to the key that holds the fewest, then to the first in 
     await settle()
   }
   await Promise.all(all)
-  // At the second, a held none any more, and had come before d.
+  // At the second, a held no slot any more, and had come before d.
   t.same(order, ['c1', 'a3', 'b2', 'd1'])
 })
 
@@ -61,7 +61,7 @@ t.test(
 )
 
 t.test(
-  'too many who wait are refused: 429 when they are of one client, 503 when they are of all',
+  'callers beyond the queue are refused: 429 when one client fills it, 503 when all together do',
   async (t) => {
     const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: 2, waitingShare: 1 })
     const release = await slots.take('a')
@@ -83,7 +83,7 @@ t.test(
   },
 )
 
-t.test('random load: shares and sizes hold, and no caller waits beside a free slot', async (t) => {
+t.test('random load: shares and sizes hold, and no caller waits while a slot is free', async (t) => {
   let seed = 7
   const random = (below: number) => {
     seed = (seed * 1103515245 + 12345) % 2147483648
@@ -233,7 +233,7 @@ t.test('random load: the queues equal those of a simple model', async (t) => {
   t.ok(turnsOut > 50, `${turnsOut} made room`)
 })
 
-t.test('at most the given number run at the same time, and waiters go in order', async (t) => {
+t.test('at most the given number run at the same time, and waiting callers run in order', async (t) => {
   const slots = createSemaphore({ size: 2, share: 2 })
   let running = 0
   let most = 0

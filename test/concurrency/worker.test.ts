@@ -4,7 +4,7 @@ import { createWorker, type Work } from '../../src/concurrency/worker.ts'
 import type { Test } from '../commands/pull-requests/pull-repository.ts'
 import { until } from '../until.ts'
 
-/** A worker whose work is under way until the test ends it. `log`: what has begun, in its order. */
+/** A worker whose jobs run until the test ends them. `log`: the started jobs, in order. */
 function worker(
   t: Test,
   { places = 2, stored = [] as Work[], hold = (): string | undefined => 'here' } = {},
@@ -56,7 +56,7 @@ t.test('an account has one slot, and the account with the least run time is next
   await begins('a1', 'b1', 'c1', 'a2')
 })
 
-t.test('what is to be done again while it is done is done once more', async (t) => {
+t.test('a job that is added again while it runs is run once more', async (t) => {
   const { fair, begins, end } = worker(t)
   const first = fair.add(of('alice', 'a'))
   await begins('a')
@@ -82,7 +82,7 @@ t.test('a failed job is retried, and its promise resolves when it is done', asyn
   t.strictSame(failures, [0, 1, 2])
 })
 
-t.test('what is added while it fails counts the failure, and waits as long', async (t) => {
+t.test('a job that is added while it fails keeps its failures and its backoff', async (t) => {
   const { fair, failures, begins, end, fail } = worker(t)
   void fair.add(of('alice', 'a1'))
   await begins('a1')
@@ -94,7 +94,7 @@ t.test('what is added while it fails counts the failure, and waits as long', asy
   await added
 })
 
-t.test('what says when it is to be done again is done again, and what is removed is not', async (t) => {
+t.test('a job that names its next run is run again, and a removed one is not', async (t) => {
   const { fair, begins, end } = worker(t, { places: 1 })
   const first = fair.add(of('alice', 'a'))
   await begins('a')
@@ -112,7 +112,7 @@ t.test('what says when it is to be done again is done again, and what is removed
 })
 
 t.test(
-  'a node that begins to run the process does all that waits, and one that ends does no more',
+  'a node that starts the process runs all waiting jobs, and a node that stops it runs no more',
   async (t) => {
     let held: string | undefined = 'here'
     const { fair, begins, end } = worker(t, { stored: [of('alice', 'stored')], hold: () => held })
@@ -126,14 +126,11 @@ t.test(
   },
 )
 
-t.test(
-  'a node that has lost the process and runs it again, before it has looked, does all that waits',
-  async (t) => {
-    let held = 'first'
-    const { begins, end } = worker(t, { stored: [of('alice', 'stored')], hold: () => held })
-    await begins('stored')
-    held = 'second'
-    end('stored')
-    await begins('stored', 'stored')
-  },
-)
+t.test('a node that regains the process before its first check runs all waiting jobs', async (t) => {
+  let held = 'first'
+  const { begins, end } = worker(t, { stored: [of('alice', 'stored')], hold: () => held })
+  await begins('stored')
+  held = 'second'
+  end('stored')
+  await begins('stored', 'stored')
+})

@@ -5,7 +5,7 @@ import t from 'tap'
 import { createDataDir, createDirectories } from '../../src/config/create-directories.ts'
 import { asNobody } from '../cli/as-nobody.ts'
 
-t.test('a path is made with the directories above it, and may be there already', async (t) => {
+t.test('a path is created with its parent directories, and may exist already', async (t) => {
   const path = join(t.testdir(), 'a', 'b')
   await createDirectories(path)
   await createDirectories(path)
@@ -39,7 +39,7 @@ t.test('start errors name the setting and the remedy: DATA_DIR is not writable',
 t.test('start errors name the setting and the remedy: DATA_DIR on a file system that hangs', async (t) => {
   const { PATH } = process.env
   const bin = t.testdir()
-  // It answers as little as a file system whose disk is gone.
+  // It hangs like a file system whose disk is gone.
   await writeFile(join(bin, 'mkdir'), '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 })
   process.env.PATH = `${bin}:${PATH}`
   t.teardown(() => {

@@ -1,4 +1,4 @@
-/** Each setting: its default, and what it takes and refuses. */
+/** Each setting: its default, its valid and its invalid values. */
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import t from 'tap'
@@ -13,7 +13,7 @@ interface Case {
   beside?: NodeJS.ProcessEnv
   /** Texts in the environment, and the values in the config. */
   valid: [string, unknown][]
-  /** Texts in the environment, and what the error must say. */
+  /** Texts in the environment, and the required words of the error. */
   invalid: [string, RegExp][]
 }
 
@@ -25,7 +25,7 @@ const mustEncode = /has a user or a password with a character that must be perce
 const mongodb = /must be a connection string that begins with mongodb:\/\/ or mongodb\+srv:\/\//
 const web = /must be an http:\/\/ or https:\/\/ URL without .*trailing slash/
 
-/** What a provider of OpenID Connect needs. */
+/** Required settings of a provider of OpenID Connect. */
 const OIDC = {
   OIDC_ISSUER: 'https://id.example.org',
   OIDC_CLIENT_ID: 'mergelog',

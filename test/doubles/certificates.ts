@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Tls } from './eventstore/node.ts'
 
 export interface Certificate extends Tls {
-  /** The file of the CA that clients must know. */
+  /** The file of the CA that clients must trust. */
   caFile: string
 }
 

@@ -20,23 +20,23 @@ interface Options {
   /** Without it, connections have no TLS. */
   tls?: Tls
   users?: Access['users']
-  /** How long an append takes after it was accepted, in milliseconds. Reads show it only then. Default: 0. */
+  /** Delay between the acceptance of an append and its visibility to reads, in milliseconds. Default: 0. */
   flushMs?: number
 }
 
 interface Double {
   /** The connection string for EventStoreDB clients; without a user. */
   url: string
-  /** What is refused; may be changed at any time. */
+  /** The refusals; may be changed at any time. */
   access: Access
   /** Appends events past all checks, as another application or the server itself. */
   append(stream: string, events: readonly AnyEvent[]): Promise<Appended>
   /** Removes the events at these positions, as a scavenge does after their deletion, but from `$all` only. */
   scavenge(positions: readonly number[]): void
-  /** The number of events that clients were sent. */
+  /** The number of events sent to clients. */
   sentEvents(): number
   /**
-   * The characters of the regular expressions of all filters so far. A real server compiles each of them: 2,200 characters
+   * Total characters of the regular expressions in all filters. A real server compiles each of them: 2,200 characters
    * take it 0.3 s.
    */
   compiledCharacters(): number

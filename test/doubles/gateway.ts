@@ -32,7 +32,7 @@ export interface TestGateway {
   /** The requested paths, with the block height of each request. */
   asked: { path: string; block: string | undefined }[]
   show(view: ChainView): void
-  /** Makes requests fail from now on; undefined ends it. `only` names the method that fails. */
+  /** Makes requests fail from now on; undefined ends it. `only` names the failing method. */
   fail(failure: Failure | undefined, only?: string): void
 }
 

@@ -62,9 +62,9 @@ export async function startMongoDouble(options: {
   replicaSet?: string
   /** Without it, connections have no TLS. */
   tls?: Tls
-  /** An operator or a stage that it does not know, as servers of others that speak the protocol: `$cond`. */
+  /** An unsupported operator or stage, as in other servers of the protocol: `$cond`. */
   lacks?: string
-  /** Without it, nobody has to sign in. */
+  /** Without it, clients need no sign-in. */
   users?: ReadonlyMap<string, User>
 }): Promise<MongoDouble> {
   const storage = openStorage(options.file)
@@ -158,7 +158,7 @@ function portOf(address: AddressInfo | string | null): number {
   return address.port
 }
 
-/** Turns what is thrown into an answer. */
+/** Turns an exception into an answer. */
 function answeringFailures(
   answer: (command: BsonDocument) => BsonDocument | undefined,
 ): (command: BsonDocument) => BsonDocument | undefined {
@@ -175,7 +175,7 @@ const WATCHING = new Set(['hello', 'isMaster', 'ismaster', 'ping', 'endSessions'
 
 type Run = (command: BsonDocument) => BsonDocument
 
-/** A write that a client repeats with the same number is not made twice: it gets the first answer. */
+/** A repeated write with the same number is not executed twice: it gets the first answer. */
 function rememberingWrites(run: Run): Run {
   const answers = new Map<string, BsonDocument>()
   return ({ txnNumber, ...command }) => {

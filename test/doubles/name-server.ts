@@ -1,4 +1,4 @@
-/** A name server on this machine, over UDP and TCP. It answers as it is told, or not at all. */
+/** A name server on this machine, over UDP and TCP. The test decides its answers. */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -6,14 +6,14 @@ import type t from 'tap'
 
 type Kind = 'A' | 'AAAA'
 
-/** The addresses of a name, each as its bytes; undefined: it says nothing. */
+/** The addresses of a name, each as its bytes; undefined: no answer. */
 type Answer = (name: string, kind: Kind) => readonly Uint8Array[] | undefined
 
-/** The most addresses in an answer over UDP. Whoever wants more has to ask over TCP. */
+/** Maximum number of addresses in a UDP answer. Larger answers need TCP. */
 const OVER_UDP = 20
 const HEADER = 12
 
-/** The question's name, its type, and where it ends. */
+/** The question's name, its type, and its end. */
 function questionIn(query: Buffer) {
   const labels: string[] = []
   let at = HEADER
@@ -24,7 +24,7 @@ function questionIn(query: Buffer) {
   return { name: labels.join('.'), type: query.readUInt16BE(at + 1), end: at + 5 }
 }
 
-/** One address of the name in the question. */
+/** Encodes an address of the name in the question. */
 function record(type: number, address: Uint8Array): Buffer {
   const head = Buffer.alloc(12)
   head.writeUInt16BE(0xc000 | HEADER, 0)

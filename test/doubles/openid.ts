@@ -1,4 +1,4 @@
-/** A real provider of OpenID Connect for tests, `oidc-provider`. It signs in whoever `person` says, without asking. */
+/** A real provider of OpenID Connect for tests, `oidc-provider`. It signs in the user `person` without asking. */
 import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
@@ -10,20 +10,20 @@ export const CLIENT = { OIDC_CLIENT_ID: 'mergelog', OIDC_CLIENT_SECRET: 'a secre
 
 export interface OpenIdDouble {
   issuer: string
-  /** The claims of whoever signs in next; `sub` says who it is. Undefined: the person refuses. */
+  /** The claims of the next user to sign in, identified by `sub`. Undefined: the user refuses. */
   person: { sub: string; [claim: string]: unknown } | undefined
-  /** The paths that were asked for. */
+  /** The requested paths. */
   asked: string[]
-  /** Called with the path of each request that it has answered, before anybody reads the answer. */
+  /** Called with the path of each answered request, before the client reads the answer. */
   answered: (path: string) => void
-  /** From now on it signs with a new key. It says so to those who ask for its keys, unless `isSecret`. */
+  /** Uses a new key for signatures. The list of keys contains it, unless `isSecret`. */
   changeKey(isSecret?: boolean): void
-  /** Ends it, as an outage does; `listen` brings it back at the same place. */
+  /** Simulates an outage; `listen` ends it, at the same address. */
   stop(): Promise<void>
   listen(): Promise<void>
 }
 
-/** Starts a provider that sends browsers back to this server. `redirectUri` is asked for when one comes. */
+/** Starts a provider that sends browsers back to this server. `redirectUri` is called at each sign-in. */
 export async function startOpenId(t: Pick<Test, 'teardown'>, publicUrl: () => string): Promise<OpenIdDouble> {
   const newKey = () => generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
   let privateKey = newKey()
@@ -59,7 +59,7 @@ export async function startOpenId(t: Pick<Test, 'teardown'>, publicUrl: () => st
       scopes: ['openid', 'profile', 'email', 'groups'],
       cookies: { keys: ['a key of the cookies'] },
       features: { devInteractions: { enabled: false } },
-      // Who signs in is asked again each time.
+      // Each sign-in asks again.
       ttl: { Session: 1, Interaction: 60, Grant: 60, AccessToken: 60, AuthorizationCode: 60, IdToken: 60 },
       interactions: { url: (_, { uid }) => `/interaction/${uid}` },
       findAccount: (_, sub) => ({ accountId: sub, claims: async () => ({ ...double.person, sub }) }),
@@ -125,11 +125,11 @@ export async function startOpenId(t: Pick<Test, 'teardown'>, publicUrl: () => st
   return double
 }
 
-/** A browser as far as sign-in needs one: it follows redirects, and keeps the cookies of each origin. */
+/** A minimal browser: follows redirects, and keeps the cookies of each origin. */
 export function browser() {
   const jars = new Map<string, Map<string, string>>()
 
-  /** One request. `path` may be the rest of a URL; `to`: where the answer sends the browser. */
+  /** Sends a request. `path` may be the rest of a URL; `to`: the target of the answer's redirect. */
   async function open(url: string, init: RequestInit = {}) {
     const { origin } = new URL(url)
     const jar = jars.get(origin) ?? new Map<string, string>()
@@ -149,7 +149,7 @@ export function browser() {
 
   return {
     open,
-    /** Follows redirects until there is none, or until the next URL begins with `before`. */
+    /** Follows redirects to the last one, or until the next URL begins with `before`. */
     async follow(url: string, before?: string) {
       let answer = await open(url)
       for (let i = 0; i < 10 && answer.to !== undefined; i++) {
@@ -160,7 +160,7 @@ export function browser() {
     },
     /** The names of the cookies of an origin. */
     cookies: (url: string) => [...(jars.get(new URL(url).origin)?.keys() ?? [])],
-    /** Sets a cookie, as somebody who can write to the browser's jar. */
+    /** Sets a cookie, like an attacker with write access to the browser's jar. */
     set(url: string, name: string, value: string) {
       const { origin } = new URL(url)
       jars.set(origin, (jars.get(origin) ?? new Map<string, string>()).set(name, value))

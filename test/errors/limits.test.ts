@@ -1,4 +1,4 @@
-/** Each limit has its counter: what refuses or ends something because of a limit says so. */
+/** Each limit has a counter, which its refusals and aborts increment. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,14 +11,14 @@ const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts') && name !== 'errors/limits.ts')
   .map((name) => ({ name, lines: readFileSync(join(SRC, name), 'utf8').split('\n') }))
 
-/** What ends or refuses because of a limit, in the code. */
+/** Code that refuses or aborts because of a limit. */
 const AT_A_LIMIT =
   /refuse\.(?:tooManyRequests|tooLarge)\(|refuse\[lacking|new (?:SlotsFull|GitTooSlow|GitOutputTooLarge|GitRequestTooLarge|GitClientGone)\(|socket\.destroy\(\)/
 const SAYS_SO = /limitReached\(|atLimit\(|limitReached\(limit\)/
-/** How many lines before or after it may stand. */
+/** Maximum distance of the counter, in lines. */
 const NEAR = 14
 
-/** Where such code is for another reason, or counted elsewhere. */
+/** Such code that has another reason, or is counted elsewhere. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'concurrency/semaphore.ts: ? refuse.tooManyRequests(': 'the class of the error: its one throw counts',
   'git/process/errors.ts': 'the classes of errors: their throws count',
@@ -34,7 +34,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'upgrade/paced-socket.ts: socket.destroy()': 'whoever reads it has ended it',
 }
 
-t.test('whoever refuses or ends something because of a limit counts it', async (t) => {
+t.test('every refusal and abort because of a limit is counted', async (t) => {
   const silent: string[] = []
   for (const { name, lines } of files) {
     for (const [i, line] of lines.entries()) {
@@ -60,7 +60,7 @@ t.test('every limit has a place that counts it', async (t) => {
   )
 })
 
-/** Settings of sizes and times at which nothing is refused and nobody ended. */
+/** Settings of sizes and times without a refusal or an abort. */
 const NO_LIMITS: Readonly<Record<string, string>> = {
   DRAIN_MS: 'the server waits',
   START_TIMEOUT_MS: 'the process ends, and says why',
@@ -88,7 +88,7 @@ t.test('every setting that limits something has a counter', async (t) => {
   )
 })
 
-t.test('a listener hears of each limit until it ends', async (t) => {
+t.test('a listener gets each limit until it ends', async (t) => {
   const heard: string[] = []
   const end = onLimitReached((limit) => heard.push(limit))
   limitReached('push_bytes')

@@ -2,7 +2,7 @@ import t from 'tap'
 import { decode, type Reshaped, schemaOf, UnreadableEvent, upcast } from '../../src/events/codec.ts'
 import type { RecordedEvent } from '../../src/events/store/event-store.ts'
 
-/** An event as an older or a newer version of Mergelog may have stored it. */
+/** An event as stored by an older or a newer version of Mergelog. */
 function stored(type: string, schema: number, data: object): RecordedEvent {
   const at = '2026-01-02T03:04:05.000Z'
   const metadata = { actor: null, at, correlationId: 'c', causationId: 'c', schema }
@@ -14,7 +14,7 @@ t.test('an event of the current schema is read as it is', async (t) => {
   t.equal(decode(event), event)
 })
 
-t.test('an upcaster adds what older events of a made-up type lack, and keeps the rest', async (t) => {
+t.test('an upcaster adds missing fields to older events of a made-up type, and keeps the rest', async (t) => {
   const lampLit: Reshaped = {
     schema: 3,
     upcast: (data, schema) => ({ color: 'white', ...(schema < 2 && { room: null }), ...data }),
@@ -85,7 +85,7 @@ t.test(
   },
 )
 
-/** Why a client is refused what needs the event. */
+/** The client's error for a request that needs the event. */
 function refusalOf(event: Parameters<typeof decode>[0]): unknown {
   try {
     return decode(event)

@@ -19,7 +19,7 @@ async function started(t: Test) {
   return { double, store }
 }
 
-t.test('a subscription that is dropped 5 times without progress goes on: nothing is lost', async (t) => {
+t.test('a subscription that is dropped 5 times without progress continues without a loss', async (t) => {
   const { double, store } = await started(t)
   await store.append(newStream(), [newEvent()], 'any')
   double.access.drops = 5
@@ -119,7 +119,7 @@ t.test('a client that found no node is replaced, and the old one is disposed onc
   const ask = () => readOne(connection)
   const disposed: number[] = []
   const { promise: mayEnd, resolve: finish } = Promise.withResolvers<void>()
-  /** Notes when the client of this round is disposed. The first one takes its time. */
+  /** Records the disposal of this round's client. The first one is slow. */
   function watch(round: number) {
     const client = connection.client()
     const { dispose } = client
@@ -170,6 +170,6 @@ t.test('a client that found no node is replaced, and the old one is disposed onc
 })
 
 async function readOne(connection: Connection): Promise<void> {
-  // To the end: the driver's `dispose` waits for a read that was left.
+  // Runs to the end, because the driver's `dispose` waits for an abandoned read.
   for await (const _ of connection.client().readAll({ maxCount: 1 }));
 }

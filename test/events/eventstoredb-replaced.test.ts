@@ -1,4 +1,4 @@
-/** A server that comes back with another log than before, under servers that run. */
+/** A server that returns with another log, while Mergelog's servers run. */
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -9,7 +9,7 @@ import { startTestServer, statusOf } from '../start-server.ts'
 import { until } from '../until.ts'
 import { newEvent, newStream } from './event-store-contract.ts'
 
-/** A double whose log can be exchanged for another while its clients stay. */
+/** A double whose log can be replaced while its clients stay connected. */
 async function exchangeable(t: Test) {
   const dir = t.testdir()
   let file = 'first.db'
@@ -34,59 +34,56 @@ async function exchangeable(t: Test) {
   }
 }
 
-t.test(
-  'a log that lacks what it has shown is neither written nor followed, until that is back',
-  async (t) => {
-    const log = await exchangeable(t)
-    const store = openEventStoreDb(log.url)
-    t.teardown(() => store.close())
-    const append = () => store.append(newStream(), [newEvent()], 'any')
-    const follow = async (after: number) => {
-      for await (const [first] of store.subscribe({ after, signal: new AbortController().signal }))
-        return first?.position
-      return undefined
-    }
-    const usable = () =>
-      until('the log is written again', () =>
-        append().then(
-          () => true,
-          () => false,
-        ),
-      )
-    await append()
-    await log.copy('older.db')
-    await usable()
-    const end = await store.lastPosition()
+t.test('a log without a known event is neither written nor followed, until the event is back', async (t) => {
+  const log = await exchangeable(t)
+  const store = openEventStoreDb(log.url)
+  t.teardown(() => store.close())
+  const append = () => store.append(newStream(), [newEvent()], 'any')
+  const follow = async (after: number) => {
+    for await (const [first] of store.subscribe({ after, signal: new AbortController().signal }))
+      return first?.position
+    return undefined
+  }
+  const usable = () =>
+    until('the log is written again', () =>
+      append().then(
+        () => true,
+        () => false,
+      ),
+    )
+  await append()
+  await log.copy('older.db')
+  await usable()
+  const end = await store.lastPosition()
 
-    for (const other of ['empty.db', 'older.db']) {
-      await log.exchange(other)
-      await until('it is found out', () =>
-        append().then(
-          () => false,
-          (error) => error instanceof LogReplaced,
-        ),
-      )
-      await t.rejects(store.lastPosition(), LogReplaced)
-      await t.rejects(follow(LOG_START), LogReplaced)
-      // Also when it has grown beyond what was seen.
-      const { position } = await log
-        .double()
-        .append('orders', new Array(20).fill({ type: 'Order', data: '{}' }))
-      t.ok(position > end)
-      await t.rejects(append(), LogReplaced)
-      await t.rejects(store.lastPosition(), LogReplaced)
-      await t.rejects(follow(end), LogReplaced)
-    }
+  for (const other of ['empty.db', 'older.db']) {
+    await log.exchange(other)
+    await until('it is found out', () =>
+      append().then(
+        () => false,
+        (error) => error instanceof LogReplaced,
+      ),
+    )
+    await t.rejects(store.lastPosition(), LogReplaced)
+    await t.rejects(follow(LOG_START), LogReplaced)
+    // Even if it has grown beyond the last known event.
+    const { position } = await log
+      .double()
+      .append('orders', new Array(20).fill({ type: 'Order', data: '{}' }))
+    t.ok(position > end)
+    await t.rejects(append(), LogReplaced)
+    await t.rejects(store.lastPosition(), LogReplaced)
+    await t.rejects(follow(end), LogReplaced)
+  }
 
-    await log.exchange('first.db')
-    await usable()
-    t.ok((await store.lastPosition()) > end)
-    t.ok((await follow(end)) ?? 0 > end)
-  },
-)
+  await log.exchange('first.db')
+  await usable()
+  t.ok((await store.lastPosition()) > end)
+  t.ok((await follow(end)) ?? 0 > end)
+})
 
 t.test(
-  'an older log under a running server: requests get 503, /healthz says why, no number comes twice',
+  'with an older log, requests get 503, /healthz gives the reason, and numbers are not reused',
   async (t) => {
     const log = await exchangeable(t)
     const server = await startTestServer(t, { EVENTSTORE_URL: log.url, LOG_LEVEL: 'silent' })

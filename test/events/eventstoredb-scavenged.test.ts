@@ -1,4 +1,4 @@
-/** A scavenge while servers follow the log: the events of others go, and with them positions that were reached. */
+/** A scavenge while servers follow the log: it removes foreign events, and with them reached positions. */
 import { join } from 'node:path'
 import { EventStoreDBClient } from '@eventstore/db-client'
 import t from 'tap'
@@ -6,7 +6,7 @@ import { openEventStoreDb } from '../../src/events/store/eventstoredb/eventstore
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { all, newEvent, newStream } from './event-store-contract.ts'
 
-t.test('a subscription that goes on at a scavenged event misses none of ours', async (t) => {
+t.test('a subscription that resumes at a scavenged event misses no event of Mergelog', async (t) => {
   const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
   const store = openEventStoreDb(double.url)
   t.teardown(async () => {

@@ -1,4 +1,4 @@
-/** A start that cannot use EventStoreDB says so in one line, which names the setting and what to do. */
+/** A start that cannot use EventStoreDB prints one line with the setting and the remedy. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -36,7 +36,7 @@ const { printed, refused } = startErrors('EVENTSTORE_URL', async (EVENTSTORE_URL
 
 const ca = ({ caFile }: Certificate) => `?tlsCAFile=${encodeURIComponent(caFile)}`
 
-t.test('users and their rights', async (t) => {
+t.test('users and their permissions', async (t) => {
   const tls = certificateFor(join(t.testdir(), 'own'), 'DNS:localhost')
   const { double, as } = await started(t, tls, 'localhost')
   t.equal(await printed(as(ANN, ca(tls))), 'no error')
@@ -117,7 +117,7 @@ t.test('from Node 26 on, a node that is named by its address is not reached with
 const asksAddresses = Number.parseInt(process.versions.node, 10) < 26
 
 t.test(
-  'a start that is refused by a server at an address, with TLS, prints one line and no warning of Node',
+  'a refused start at a TLS address prints one line and no warning of Node',
   { skip: asksAddresses ? false : 'from Node 26 on, no server at an address is reached with TLS' },
   async (t) => {
     const tls = certificateFor(join(t.testdir(), 'own'), 'IP:127.0.0.1')

@@ -1,7 +1,7 @@
 import t from 'tap'
 import * as streams from '../../src/events/streams.ts'
 
-t.test('each stream of ours has a name that is known as ours', async (t) => {
+t.test('each stream of Mergelog is recognized by its name', async (t) => {
   const { isStreamName } = streams
   const made = [
     streams.UPGRADE_STREAM,

@@ -21,7 +21,7 @@ const DONE =
   /: \d+ issues, \d+ comments, \d+ files, \d+ pushes, \d+ tags, \d+ pull requests, \d+ merges, \d+ tokens, \d+ repositories acknowledged, \d+ repeated, \d+ reads after writes.*; nothing lost, sound; healthy after [\d.]+ s$/
 
 t.test(
-  'npm run faults kills a server under load, at a random moment and between two steps of a saga, and nothing that it acknowledged is lost',
+  'npm run faults kills a server under load, at a random moment and between two steps of a saga, without a loss',
   async (t) => {
     const options = ['--rounds', '2', '--seed', '7', '--stores', 'embedded', '--points', 'merge']
     const { stdout } = await faults(...options)
@@ -71,14 +71,14 @@ async function runOf(t: Test, { killable, ...own }: Partial<Run> & { killable: r
   return { run, lines }
 }
 
-t.test('npm run faults begins no round when its seconds are over', async (t) => {
+t.test('npm run faults begins no round after its last second', async (t) => {
   const { run, lines } = await runOf(t, { killable: [], seconds: 0 })
   t.ok(await runFaults(run))
   t.strictSame(lines, ['embedded stores: the time is over after 0 of 1 rounds'])
 })
 
 // With this seed, both clients begin with a merge that keeps its branch.
-t.test('a push that is lost fails the run, and is named', async (t) => {
+t.test('a lost push fails the run, and is named', async (t) => {
   let lost = ''
   const branch: Killable = {
     name: 'a branch',

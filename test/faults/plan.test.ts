@@ -6,13 +6,13 @@ const options = { rounds: 200, nodes: 3, stores: 2, points: pointsOf(SAGA_NAMES)
 const inLines = (seed: number, nodes = 3) =>
   planOf({ ...options, nodes, seed }).map((fault) => inWords(fault, nodes, ['the log', 'the documents']))
 
-t.test('the same seed gives the same plan of faults, and another seed another one', async (t) => {
+t.test('the same seed gives the same plan of faults, and another seed another plan', async (t) => {
   t.strictSame(inLines(7), inLines(7))
   t.not(inLines(7).join(), inLines(8).join())
 })
 
 t.test(
-  'every second fault is at a named point, and each point between two steps of a saga has its turn',
+  'every second fault is at a named point, and each point between two steps of a saga is used',
   async (t) => {
     const plan = planOf({ ...options, seed: 7 })
     const reached = plan.flatMap((fault) => (fault.how === 'point' ? [fault.point] : []))
@@ -22,7 +22,7 @@ t.test(
   },
 )
 
-t.test('nodes and stores are killed, stopped and ended; a node alone is only killed', async (t) => {
+t.test('nodes and stores are killed, stopped and ended; a single node is only killed', async (t) => {
   const lines = inLines(7)
   for (const what of [
     'killed node 1',

@@ -1,4 +1,4 @@
-/** Each named point must be an effect that a server really has: a point that nothing matches is never reached. */
+/** Each named point must be a real effect of a server: a point without a match is never reached. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,7 +43,7 @@ for (const kind of ['embedded', 'doubles']) {
     const load = makeLoad({ client, ledger: newLedger(), password, seed: 56 })
     const stopping = new AbortController()
     const working = load.work(stopping.signal)
-    // Each client does what it has begun, and no more.
+    // Each client finishes its current work, and no more.
     stopping.abort()
     await working
     await packRefs(client, environment.DATA_DIR)
@@ -55,7 +55,7 @@ for (const kind of ['embedded', 'doubles']) {
       missing = missing.filter(({ effect }) => !texts.some((text) => effect.test(text)))
       return missing.length === 0
     }
-    // What is missing then is named below.
+    // Missing effects are named below.
     await until('each point has its effect', allSeen).catch(() => {})
     t.strictSame(
       missing.map(({ saga, step }) => `${step} (${saga})`),

@@ -1,4 +1,4 @@
-/** A git user: runs the real git client, isolated from the machine's configuration, and makes small histories. */
+/** A git user: runs the real git client, isolated from the machine's configuration, and creates small histories. */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -54,7 +54,7 @@ export async function initWork(dir: string): Promise<void> {
   await userGit('/', ['init', '-q', dir])
 }
 
-/** Where a repository, or a work tree, keeps its objects. */
+/** The object directory of a repository or work tree. */
 async function objectsOf(dir: string): Promise<string> {
   const own = join(dir, '.git', 'objects')
   return (await exists(own)) ? own : join(dir, 'objects')
@@ -89,7 +89,7 @@ export async function commit(
   return writeObject(objects, 'commit', Buffer.from(`${lines.join('\n')}\n\n${message}\n`))
 }
 
-/** Makes refs, or moves them, in one process. */
+/** Creates refs, or moves them, in one process. */
 export async function setRefs(dir: string, refs: Readonly<Record<string, string>>): Promise<void> {
   const lines = Object.entries(refs).map(([ref, sha]) => `update ${ref} ${sha}\n`)
   await userGit(dir, ['update-ref', '--stdin'], lines.join(''))

@@ -16,7 +16,7 @@ const server = await startTestServer(t, {
   GIT_PUSH_SLOTS: '2',
   GIT_MEMORY_BYTES: '64MiB',
 })
-// Nobody honest is here. The limit of memory is one for the whole process.
+// All clients here are hostile. The memory limit applies to the whole process.
 const impatient = await startTestServer(t, {
   LOG_LEVEL: 'silent',
   GIT_GRACE_MS: '200',
@@ -31,7 +31,7 @@ async function repository(name: string) {
   return { name, work, dir, url: `${server.url}/alice/${name}.git` }
 }
 
-/** Opens a connection that sends a part of a request; resolves to all that the server answers. */
+/** Opens a connection and sends a part of a request; resolves to the server's answer. */
 function halfOpen(url: string, path: string, body: string): { answer: Promise<string>; close(): void } {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   const answer = new Promise<string>((resolve) => {
@@ -66,7 +66,7 @@ async function fetchIds(url: string, lines: string[], login: string | null = nul
   return Buffer.from(await answer.arrayBuffer()).toString('latin1')
 }
 
-t.test('line 1: sixteen sockets with half a request hold no slot: clones and pushes go on', async (t) => {
+t.test('line 1: sixteen sockets with half a request hold no slot: clones and pushes continue', async (t) => {
   const { work, url, name } = await repository('dripped')
   const half = Array.from({ length: 16 }, () =>
     halfOpen(server.url, `/alice/${name}.git/git-upload-pack`, '0032w'),
@@ -80,7 +80,7 @@ t.test('line 1: sixteen sockets with half a request hold no slot: clones and pus
 })
 
 t.test(
-  'line 1: slots are shared out per address, and who waits for too many gets 429 with Retry-After',
+  'line 1: slots are shared per address, and a client with too many waiting requests gets 429 with Retry-After',
   async (t) => {
     const { name } = await repository('shared')
     const { slots } = server.services.gitLimits.reads
@@ -107,7 +107,7 @@ t.test(
   },
 )
 
-t.test('line 1: the bodies that are read at the same time are shared out as well', async (t) => {
+t.test('line 1: concurrently read bodies are shared per address as well', async (t) => {
   const { name } = await repository('bodies')
   const { reads } = server.services.gitLimits
   const places = await Promise.all(Array.from({ length: 64 }, () => reads.placeForBody('address 127.0.0.1')))
@@ -124,7 +124,7 @@ t.test('line 1: the bodies that are read at the same time are shared out as well
   t.equal((await ask(null)).status, 200)
 })
 
-t.test('line 5: filters are those that are cheap', async (t) => {
+t.test('line 5: only cheap filters are allowed', async (t) => {
   const { work, url } = await repository('filtered')
   const head = await work.git('rev-parse', 'HEAD')
   for (const filter of ['blob:none', 'blob:limit=10', 'tree:0']) {
@@ -151,7 +151,7 @@ function bomb(): Buffer {
 }
 
 t.test(
-  'line 5: a small pack that unfolds to more than git may use is refused with a reason and leaves nothing',
+  "line 5: a small pack that unfolds beyond git's limit is refused with a reason and leaves no files",
   async (t) => {
     const { dir, work, name } = await repository('bombed')
     const command = packet(`${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/bomb\0report-status side-band-64k`)
@@ -173,7 +173,7 @@ t.test(
   },
 )
 
-t.test('line 11: objects that no ref reaches are not served by id', async (t) => {
+t.test('line 11: unreachable objects are not served by id', async (t) => {
   const { work, url, dir } = await repository('hidden')
   const first = await work.git('rev-parse', 'HEAD')
   const shown = await work.commit('Shown', { 'a.txt': 'shown\n' })
@@ -225,7 +225,7 @@ t.test('line 11: objects that no ref reaches are not served by id', async (t) =>
   t.equal(info.status, 400)
 })
 
-t.test('line 11: objects that no ref reaches are not revived by a push of a ref to them', async (t) => {
+t.test('line 11: unreachable objects are not revived by a push of a ref to them', async (t) => {
   const { work, name } = await repository('revived')
   await work.git('checkout', '-q', '-b', 'secret')
   const secret = await work.commit('Secret', { 'b.txt': 'secret\n' })
@@ -257,7 +257,7 @@ for (const [kind, more] of [
   ['small', []],
   ['indexed', padding(12)],
 ] as const) {
-  t.test(`line 11: new commits do not revive objects that no ref reaches (${kind} pack)`, async (t) => {
+  t.test(`line 11: new commits do not revive unreachable objects (${kind} pack)`, async (t) => {
     const { work, name, dir } = await repository(`borrowed-${kind}`)
     const main = await work.git('rev-parse', 'HEAD')
     await work.git('checkout', '-q', '-b', 'secret')
@@ -338,7 +338,7 @@ for (const [kind, more] of [
   })
 }
 
-t.test('line 11: honest pushes of what the repository has are taken', async (t) => {
+t.test('line 11: honest pushes of existing objects are accepted', async (t) => {
   const { work, url } = await repository('honest')
   const first = await work.git('rev-parse', 'HEAD')
   const text = (line: string) => `${'the same words\n'.repeat(200)}${line}\n`
@@ -366,7 +366,7 @@ t.test('line 11: honest pushes of what the repository has are taken', async (t) 
   t.match(refs, 'refs/tags/v1')
 })
 
-t.test('line 5: a body that is dripped has a total deadline: 408, and the connection ends', async (t) => {
+t.test('line 5: a slow body has a total deadline: 408, and the connection ends', async (t) => {
   const there = await impatient.as('alice')
   await there.user.createCurrentUserRepo({ name: 'dripped', auto_init: true })
   const { answer } = halfOpen(impatient.url, '/alice/dripped.git/git-upload-pack', '0032w')

@@ -1,4 +1,4 @@
-/** What is acknowledged survives a power cut: the names of new directories are on disk, too. */
+/** Acknowledged writes survive a power cut: the names of new directories are on disk, too. */
 import { hash, randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -44,7 +44,7 @@ t.test('a new repository', async (t) => {
   )
 })
 
-t.test('a branch in directories that are new', async (t) => {
+t.test('a branch in new directories', async (t) => {
   const { dir, tip, flushed } = await setUp(t)
   t.equal(await updateRef(dir, 'refs/heads/a/b/c', { from: null, to: tip }), 'moved')
   flushes(t, flushed, dir, ['refs/heads/a/b', 'refs/heads/a', 'refs/heads'])
@@ -56,7 +56,7 @@ t.test('the head of a first pull request', async (t) => {
   flushes(t, flushed, dir, ['refs/pull/1', 'refs/pull', 'refs'])
 })
 
-t.test('objects in a directory that another object has just made', async (t) => {
+t.test('objects in a directory that another object has just created', async (t) => {
   const { dir, flushed } = await setUp(t)
   // Ids of blobs that begin with the same two digits.
   const first = new Map<string, string>()
@@ -75,7 +75,7 @@ t.test('objects in a directory that another object has just made', async (t) => 
   t.same(await Promise.all(stored), [true, true], 'each waits until the name of the directory is on disk')
 })
 
-t.test('staged objects that are kept; what is on disk is not flushed again', async (t) => {
+t.test('staged objects that are kept; flushed files are not flushed again', async (t) => {
   const { dir, flushed } = await setUp(t)
   let sha = ''
   await withStaging(dir, async ({ writeCommit, keepAllBut }) => {
@@ -87,7 +87,7 @@ t.test('staged objects that are kept; what is on disk is not flushed again', asy
   t.equal(await makeDirectory(join(dir, fan)), false)
 })
 
-t.test('attached files in a directory that another one has just made', async (t) => {
+t.test('attached files in a directory that another one has just created', async (t) => {
   const directory = t.testdir()
   const files = await openAttachmentFiles(directory)
   const flushed = flushedPaths(t)

@@ -10,15 +10,15 @@ import { type GitServerHooks, startGitServer } from './git-server.ts'
 export interface GitServerProcess {
   url: string
   child: ChildProcess
-  /** The most memory that the process ever held, in bytes. */
+  /** Peak memory of the process, in bytes. */
   peakMemory(): Promise<number>
-  /** Kills it without warning, and resolves when it has ended. */
+  /** Kills it without warning, and resolves when it has exited. */
   kill(): Promise<void>
 }
 
 /**
  * With `mode: 'never records'` the log does not answer, so a push stays unrecorded. With 'never decides' the second
- * decision on a push does not come: git has all objects, and the process sends `asked`.
+ * check of a push hangs: git has all objects, and the process sends `asked`.
  */
 export async function startGitServerProcess(
   root: string,

@@ -1,5 +1,5 @@
 /**
- * A minimal server for git repositories: the git routes without users, rights and log. It serves every `NAME.git`
+ * A minimal server for git repositories: the git routes without users, permissions and log. It serves every `NAME.git`
  * below `root` at `/NAME.git`.
  */
 import { mkdir, readdir, readFile } from 'node:fs/promises'
@@ -24,7 +24,7 @@ export interface GitServer {
   journal: PushJournal
   /** All updates that were passed to `record`. */
   recorded: RefChange[]
-  /** Each request that was answered or given up: method, path, status and the name of the error. */
+  /** Each completed or aborted request: method, path, status and the name of the error. */
   requests: { line: string; protocol: string | undefined; encoding: string | undefined; error?: string }[]
   /** Ends all transfers, like a server that shuts down. */
   shutDown: AbortController
@@ -33,8 +33,8 @@ export interface GitServer {
   close(): Promise<void>
 }
 
-/** The turns of pushes to these servers. */
-export const inTurn = createKeyedMutex()
+/** The mutex of pushes to these servers. */
+export const runExclusive = createKeyedMutex()
 
 export interface GitServerHooks
   extends Pick<
@@ -44,8 +44,8 @@ export interface GitServerHooks
   check?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   record?(updates: readonly RefChange[]): Promise<void>
-  /** The turn of each push; without it, turns within this process. */
-  inTurn?(work: () => Promise<void>): Promise<void>
+  /** The lock of each push; by default, a mutex within this process. */
+  runExclusive?(work: () => Promise<void>): Promise<void>
   maxBytes?: number
 }
 
@@ -89,7 +89,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
           ...options,
           ...(hooks.share && { share: hooks.share }),
           journal,
-          runExclusive: hooks.inTurn ?? ((work) => inTurn(dir, work)),
+          runExclusive: hooks.runExclusive ?? ((work) => runExclusive(dir, work)),
           key,
           maxBytes: hooks.maxBytes,
           ...(hooks.maxObjectBytes && { maxObjectBytes: hooks.maxObjectBytes }),

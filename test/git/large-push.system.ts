@@ -1,4 +1,4 @@
-/** The memory that a large push takes: measured in a server of its own. */
+/** Memory use of a large push, measured in a server process of its own. */
 import { randomBytes } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import t from 'tap'
@@ -9,7 +9,7 @@ import { serveWorkTree } from './served-repository.ts'
 
 const MAIN = 'refs/heads/main'
 
-t.test('a push of 100 MB streams: the server holds little of it', async (t) => {
+t.test('a push of 100 MB is streamed: the server buffers little of it', async (t) => {
   const { root, dir, work, server } = await serveWorkTree(t)
   const small = await commit(work, 'small', { f: '1' }, [])
   const own = await startGitServerProcess(root)

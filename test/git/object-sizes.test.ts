@@ -15,7 +15,7 @@ const MOST = 256 * MIB
 const NONE = '0'.repeat(40)
 const PERSON = 'A <a@example.org> 1700000000 +0000'
 
-/** A number in the form of deltas. `zeros`: so many digits before it mean nothing. */
+/** Encodes a number as in deltas. `zeros`: number of redundant leading digits. */
 function varint(number: number, zeros = 0): Buffer {
   const digits: number[] = []
   for (let rest = number; rest > 0 || digits.length === 0; rest = Math.floor(rest / 128))
@@ -24,7 +24,7 @@ function varint(number: number, zeros = 0): Buffer {
   return Buffer.from(digits.map((digit, i) => (i === digits.length - 1 ? digit : digit | 0x80)))
 }
 
-/** A delta that copies its base of one MiB so many times. */
+/** Encodes a delta that copies its base of one MiB `copies` times. */
 const repeating = (times: number, zeros = 0) =>
   Buffer.concat([
     varint(MIB, zeros),
@@ -36,7 +36,7 @@ const repeating = (times: number, zeros = 0) =>
 const base = Buffer.alloc(MIB, 'a')
 const baseId = idOf('blob', base)
 
-/** A file that declares a size: another one than its content has, or one with digits that mean nothing. */
+/** Encodes a file with a wrong size, or with a size with redundant digits. */
 function declaring(size: number, content: Buffer, zeros = 0): Buffer {
   const first = Buffer.from([0x80 | (3 << 4) | (size % 16)])
   return Buffer.concat([first, varint(Math.floor(size / 16), zeros), deflateSync(content)])
@@ -80,7 +80,7 @@ for (const [kind, more] of [
   })
 }
 
-t.test('an object whose sizes git reads and we do not is no way around the limit', async (t) => {
+t.test('an object whose sizes only git can parse does not bypass the limit', async (t) => {
   const most = 4 * MIB
   const limits = { most, workMs: 60_000 }
   const piece = 16 * 1024
@@ -117,7 +117,7 @@ t.test('an object whose sizes git reads and we do not is no way around the limit
   t.same(server.recorded, [])
 })
 
-t.test('pushes of objects that are not too large are taken', async (t) => {
+t.test('pushes of objects within the limit are accepted', async (t) => {
   const { work, dir, push } = await serveWorkTree(t, { maxObjectBytes: 3 * MIB })
   const text = (of: string) => Array.from({ length: 20_000 }, (_, i) => `${of} ${i * 7919}\n`).join('')
   const noise = randomBytes(2 * MIB)
@@ -139,7 +139,7 @@ t.test('pushes of objects that are not too large are taken', async (t) => {
   t.match(stderr, /-> large \(an object has 3145729 bytes, and may have at most 3145728\)/)
 })
 
-t.test('the sizes of a pack are found in pieces of any length; what is broken is refused', async (t) => {
+t.test('the sizes in a pack are parsed from chunks of any length; a broken pack is refused', async (t) => {
   const noise = randomBytes(200_000)
   const stored = deflateSync(randomBytes(5000), { level: 0 })
   const objects = [

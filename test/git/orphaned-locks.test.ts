@@ -1,5 +1,5 @@
 // In a process of its own: it watches all git processes of the process.
-/** Locks that killed git processes have left do not stay in the way, and git leaves as few as it can. */
+/** Locks of killed git processes do not block later commands, and git leaves as few as possible. */
 
 import { existsSync, writeFileSync } from 'node:fs'
 import { mkdir, readdir, rm, utimes, writeFile } from 'node:fs/promises'
@@ -23,7 +23,7 @@ async function setUp(t: Test) {
   await createRepository(dir, { defaultBranch: 'main' })
   const a = await commit(dir, 'a', { f: '1' }, [])
   const b = await commit(dir, 'b', { f: '2' }, [a])
-  /** As a process leaves them that is killed: `ago` milliseconds before now. */
+  /** Creates them as a killed process leaves them, `ago` milliseconds before now. */
   async function leave(names: readonly string[], ago = 60_000): Promise<void> {
     const at = new Date(Date.now() - ago)
     for (const name of names) {
@@ -37,7 +37,7 @@ async function setUp(t: Test) {
   return { root, dir, a, b, leave, left }
 }
 
-t.test('refs move, and are made and deleted, after a killed process has left its locks', async (t) => {
+t.test('refs are moved, created and deleted despite the locks of a killed process', async (t) => {
   const { dir, a, b, leave, left } = await setUp(t)
   const x = 'refs/heads/x'
   const inTurn = (ref: string) => (ref.startsWith('refs/pull/') ? [] : SHARED)
@@ -81,7 +81,7 @@ t.test('many locks of a push are removed together', async (t) => {
   t.same(await left(), [])
 })
 
-t.test('a push moves, makes and deletes branches after a killed process has left its locks', async (t) => {
+t.test('a push moves, creates and deletes branches despite the locks of a killed process', async (t) => {
   const { root, dir, leave, left } = await setUp(t)
   const server = await startGitServer(root)
   t.teardown(() => server.close())
@@ -110,7 +110,7 @@ t.test('a push moves, makes and deletes branches after a killed process has left
   t.same(await left(), [`${MAIN}.lock`], 'of what the last push does not name')
 })
 
-t.test('a lock that may be in use is waited for', async (t) => {
+t.test('a lock that may be in use delays the command', async (t) => {
   const { dir, a, b, leave } = await setUp(t)
   await updateRef(dir, MAIN, { from: null, to: a })
   const lock = `${dir}/${MAIN}.lock`
@@ -123,7 +123,7 @@ t.test('a lock that may be in use is waited for', async (t) => {
   await moved
 })
 
-t.test('refs are packed after a killed maintenance, and a stop of the server waits for that', async (t) => {
+t.test('refs are packed after a killed maintenance, and a stopping server waits for that', async (t) => {
   const { dir, a, leave, left } = await setUp(t)
   const refs = Array.from({ length: 1000 }, (_, i) => `refs/pull/${i + 1}/head`)
   await userGit(dir, ['update-ref', '--stdin'], refs.map((ref) => `create ${ref} ${a}\n`).join(''))

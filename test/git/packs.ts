@@ -1,8 +1,8 @@
-/** Makes packs by hand, also such as no git client sends. */
+/** Builds packs by hand, also invalid ones. */
 import { createHash } from 'node:crypto'
 import { deflateSync } from 'node:zlib'
 
-/** An object as it is in a pack: its type, its size and its compressed content. `base`: what a delta builds on. */
+/** An object in a pack: its type, its size and its compressed content. `base`: the base of a delta. */
 export function packed(type: number, content: Buffer, base = ''): Buffer {
   let size = content.length
   const header = [(type << 4) | (size & 15)]
@@ -26,7 +26,7 @@ export function idOf(type: keyof typeof TYPES, content: Buffer): string {
   return createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex')
 }
 
-/** A delta that copies the whole base, of 128 to 16,000 bytes, and adds one character. */
+/** Encodes a delta that copies the whole base, of 128 to 16,000 bytes, and adds one character. */
 export function deltaAdding(character: string, baseSize: number): Buffer {
   const varint = (size: number) => [(size & 127) | 0x80, size >> 7]
   const sizes = [...varint(baseSize), ...varint(baseSize + 1)]
@@ -34,7 +34,7 @@ export function deltaAdding(character: string, baseSize: number): Buffer {
   return Buffer.from([...sizes, ...copy, 1, character.charCodeAt(0)])
 }
 
-/** A delta that copies the beginning of a base of 128 to 16,000 bytes: all but its last byte. */
+/** Encodes a delta that copies all but the last byte of a base of 128 to 16,000 bytes. */
 export function deltaCutting(baseSize: number): Buffer {
   const varint = (size: number) => [(size & 127) | 0x80, size >> 7]
   const size = baseSize - 1

@@ -1,4 +1,4 @@
-/** A push that takes longer than `GIT_TIMEOUT_MS` is ended: it moves nothing, leaves nothing, and its client reads why. */
+/** A push that exceeds `GIT_TIMEOUT_MS` is ended: it moves no ref, leaves no file, and its client gets the reason. */
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import { gitProcesses, startGitServer } from './git-server.ts'
 
 const MAIN = 'refs/heads/main'
 
-/** What git, or a push before, has left of objects that it has not accepted. */
+/** Returns the unaccepted objects that git, or an earlier push, has left. */
 const quarantines = async (dir: string) =>
   (await readdir(`${dir}/objects`)).filter((name) => name.startsWith('tmp_objdir'))
 
@@ -29,7 +29,7 @@ t.test(
     const share = { ...standardShare }
     const server = await startGitServer(root, {
       share,
-      /** git has the objects, and waits for this answer. It comes when git has been ended. */
+      /** git has the objects, and waits for this answer, which comes after git was ended. */
       async checkAgain() {
         if (isHeld) {
           wasQuarantined = (await quarantines(dir)).length > 0
@@ -58,7 +58,7 @@ t.test(
     // On a slow machine git may be ended before it has the objects. Then it gets more time.
     for (let workMs = 1000; !wasQuarantined; workMs *= 2) {
       share.workMs = workMs
-      // A push that was killed earlier has left this.
+      // The rest of an earlier killed push.
       await mkdir(`${dir}/objects/tmp_objdir-incoming-older`, { recursive: true })
       const refused = await push(b)
       t.equal(refused.code, 1)
@@ -83,7 +83,7 @@ t.test(
 )
 
 t.test(
-  'GIT_TIMEOUT_MS: the HTTP answer of a late push names the limit, and the log has nothing of it',
+  'GIT_TIMEOUT_MS: the HTTP answer of a late push names the limit, and the log has no event of it',
   async (t) => {
     const server = await startTestServer(t, { LOG_LEVEL: 'silent', GIT_TIMEOUT_MS: '1500' })
     const alice = await server.as('alice')
@@ -95,8 +95,8 @@ t.test(
     const body = await pushBody(work, MAIN, await commit(work, 'a', { f: '1' }, []))
     const before = await server.services.events.lastPosition()
     const { promise: isOver, resolve: release } = Promise.withResolvers<void>()
-    // git has to wait for the turn of its repository.
-    const other = server.services.turns(refLockKey(repoId), () => isOver)
+    // git has to wait for the lock of its repository.
+    const other = server.services.runExclusive(refLockKey(repoId), () => isOver)
     const answering = server.fetch('alice', '/alice/app.git/git-receive-pack', {
       method: 'POST',
       headers: { 'content-type': 'application/x-git-receive-pack-request' },

@@ -1,4 +1,4 @@
-/** The journal of pushes, and what is left in repositories, when several servers use the same directory. */
+/** The push journal, and leftovers in repositories, when several servers share a directory. */
 import { mkdir, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -7,7 +7,7 @@ import { createRepository } from '../../src/git/repository/repository.ts'
 
 const UUID = '6f9619ff-8b86-4d01-b42d-00cf4fc964ff'
 
-/** Journals of servers on one directory, and who of them is gone. */
+/** Journals of servers on one directory, and the lost servers. */
 function world(directory: string) {
   const gone = new Set<string>()
   const open = (self: string) =>
@@ -18,7 +18,7 @@ function world(directory: string) {
   return { gone, open }
 }
 
-t.test('a marker belongs to the server that wrote it, until that is gone', async (t) => {
+t.test('a marker belongs to the server that wrote it, until that server is gone', async (t) => {
   const directory = join(t.testdir(), 'pushes')
   const { gone, open } = world(directory)
   const [a, b] = [await open('a'), await open('b')]
@@ -36,24 +36,21 @@ t.test('a marker belongs to the server that wrote it, until that is gone', async
   await a.finish(running)
 })
 
-t.test(
-  'a marker that another server is writing is left to it; one of a server that was alone is not',
-  async (t) => {
-    const directory = join(t.testdir(), 'pushes')
-    const { open } = world(directory)
-    const journal = await open('a')
-    const half = join(directory, `1-${UUID}.json`)
-    const alone = join(directory, `2-${UUID}.json`)
-    await writeFile(half, '')
-    await writeFile(alone, '{"key":"2","pid":0}')
-    t.strictSame(await journal.unfinished(), [{ key: '2', file: alone }])
-    const longAgo = new Date(Date.now() - 26 * 3_600_000)
-    await utimes(half, longAgo, longAgo)
-    t.strictSame((await journal.unfinished('1')).length, 1, 'nobody writes for a day')
-  },
-)
+t.test('a marker that another server is writing is left to it; one of a single server is not', async (t) => {
+  const directory = join(t.testdir(), 'pushes')
+  const { open } = world(directory)
+  const journal = await open('a')
+  const half = join(directory, `1-${UUID}.json`)
+  const alone = join(directory, `2-${UUID}.json`)
+  await writeFile(half, '')
+  await writeFile(alone, '{"key":"2","pid":0}')
+  t.strictSame(await journal.unfinished(), [{ key: '2', file: alone }])
+  const longAgo = new Date(Date.now() - 26 * 3_600_000)
+  await utimes(half, longAgo, longAgo)
+  t.strictSame((await journal.unfinished('1')).length, 1, 'nobody writes for a day')
+})
 
-t.test('work whose git process may run on another machine is looked at again later', async (t) => {
+t.test('work whose git process may run on another machine is checked again later', async (t) => {
   const dir = t.testdir()
   const directory = join(dir, 'pushes')
   const { gone, open } = world(directory)
@@ -64,7 +61,7 @@ t.test('work whose git process may run on another machine is looked at again lat
   await b.finish(own)
   t.strictSame(await readdir(directory), [], 'a process of this machine has ended')
 
-  // A push, and commands that the server has not named.
+  // A push, and commands of a server without a name.
   for (const pid of [2 ** 21, 0]) {
     const elsewhere = await a.begin('1', pid)
     const text = await readFile(elsewhere.file, 'utf8')
@@ -74,13 +71,13 @@ t.test('work whose git process may run on another machine is looked at again lat
     await b.finish(elsewhere)
     t.equal((await readdir(directory)).length, 1, 'its marker stays')
     t.strictSame(await b.unfinished(), [], 'for now there is nothing to do')
-    // Another server does it when this one ends before.
+    // Another server does it if this one stops earlier.
     t.strictSame(await (await open('c')).unfinished(), [elsewhere])
     await rm(elsewhere.file)
   }
 })
 
-t.test('only what no server can be using is removed from a repository', async (t) => {
+t.test('only files that no server can be using are removed from a repository', async (t) => {
   const root = t.testdir()
   const dir = join(root, 'one.git')
   await createRepository(dir, { defaultBranch: 'main' })

@@ -43,7 +43,7 @@ t.test("commits signed by a listed key or by the server's key are accepted", asy
   )
 })
 
-t.test('a commit without a good signature refuses its ref; the answer names it', async (t) => {
+t.test('a commit without a good signature refuses its ref; the answer names the commit', async (t) => {
   const { root, dir, work, push, signed, ann, eve, server } = await setUp(t)
   const a = await signed(ann, 'a', [])
   const unsigned = await commit(work, 'unsigned', { f: 'u' }, [a])
@@ -88,7 +88,7 @@ t.test(
   },
 )
 
-t.test('a new ref may have unsigned commits that the repository has already', async (t) => {
+t.test('a new ref may have unsigned commits that the repository already has', async (t) => {
   const { dir, work, push, signed, ann } = await setUp(t)
   const old = await commit(work, 'from before the rule', { f: 'o' }, [])
   t.match(await push(`${old}:refs/heads/next`), { code: 0 })

@@ -9,7 +9,7 @@ import { standardShare } from '../../src/git/process/limits.ts'
 import { createRepository } from '../../src/git/repository/repository.ts'
 import { userGit } from './client.ts'
 
-// Programs that write down that they were started. The modules read the path when they are loaded.
+// Programs that record their start. The modules read the path when they are loaded.
 const root = await mkdtemp(join(tmpdir(), 'mergelog-programs-'))
 t.teardown(() => rm(root, { recursive: true, force: true }))
 const diary = join(root, 'diary')
@@ -24,7 +24,10 @@ const { gitLines } = await import('../../src/git/process/run.ts')
 
 const started = () => readFile(diary, 'utf8').catch(() => '')
 
-/** A commit whose message ends the signature of this kind, and whose one file asks for the signature many times. */
+/**
+ * A commit whose message ends the signature of this kind, and whose one file contains the signature placeholder many
+ * times.
+ */
 async function signedCommit(dir: string, kind: string): Promise<string> {
   const wish = '$Format:%G? %GS %GK$ '.repeat(20)
   const file = await userGit(dir, ['hash-object', '-w', '--stdin'], `$Format:%H$ ${wish}\n`)
@@ -38,7 +41,7 @@ async function signedCommit(dir: string, kind: string): Promise<string> {
 }
 
 for (const kind of ['PGP SIGNATURE', 'SIGNED MESSAGE', 'SSH SIGNATURE']) {
-  t.test(`no client makes git start a program that checks signatures: ${kind}`, async (t) => {
+  t.test(`a client cannot make git start a program that checks signatures: ${kind}`, async (t) => {
     const dir = join(root, `${kind.replace(' ', '-')}.git`)
     await createRepository(dir, { defaultBranch: 'main' })
     const sha = await signedCommit(dir, kind)

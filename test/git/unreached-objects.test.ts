@@ -9,7 +9,7 @@ import { serveRepository, serveWorkTree } from './served-repository.ts'
 const NONE = '0'.repeat(40)
 const PERSON = 'A <a@example.org> 1700000000 +0000'
 
-/** A history of two commits, from which a third one was removed by force: it has a parent that no ref reaches either. */
+/** A history of two commits; a third one, with an unreachable parent, was removed by force. */
 async function removedHistory(t: Test) {
   const served = await serveRepository(t)
   const { dir } = served
@@ -55,7 +55,7 @@ const fetchV2 = (url: string, texts: string[]) =>
 const fetchV0 = (url: string, texts: string[], haves: string[] = []) =>
   ask(url, '0', Buffer.concat([...lines(texts), FLUSH, ...lines([...haves, 'done'])]))
 
-t.test('a fetch gets no history below a shallow commit that no ref reaches', async (t) => {
+t.test('a fetch gets no history below an unreachable shallow commit', async (t) => {
   const { url, second, secret, onSecret } = await removedHistory(t)
   for (const id of [onSecret, onSecret.toUpperCase(), `${onSecret} x`]) {
     for (const depth of [
@@ -81,7 +81,7 @@ t.test('a fetch gets no history below a shallow commit that no ref reaches', asy
   }
 })
 
-t.test('a fetch is not told which objects the repository has that no ref reaches', async (t) => {
+t.test('a fetch does not reveal unreachable objects of the repository', async (t) => {
   const { url, dir, first, second, secret, onSecret } = await removedHistory(t)
   const blob = await userGit(dir, ['rev-parse', `${secret}:f`])
   const tag = await userGit(dir, ['rev-parse', 'v1'])
@@ -97,7 +97,7 @@ t.test('a fetch is not told which objects the repository has that no ref reaches
   }
 })
 
-t.test('before a push, git learns which of its commits the refs reach', async (t) => {
+t.test("before a push, git gets the client's reachable commits", async (t) => {
   const { url, work, push, dir } = await serveWorkTree(t)
   const first = await commit(work, 'first', { f: '1' }, [])
   const removed = await commit(work, 'removed', { f: '2' }, [first])
@@ -108,18 +108,15 @@ t.test('before a push, git learns which of its commits the refs reach', async (t
   t.equal(known, first)
 })
 
-t.test(
-  'nothing is searched for a client that is gone, not even what the repository does not have',
-  async (t) => {
-    const { dir } = await removedHistory(t)
-    const tips = await tipsOf(dir)
-    const signal = AbortSignal.abort(new Error('gone'))
-    await t.rejects(unreachedAmong(dir, ['ab'.repeat(20)], tips, { signal }), { message: 'gone' })
-    await t.rejects(firstUnreachable(dir, ['ab'.repeat(20)], tips, { signal }), { message: 'gone' })
-  },
-)
+t.test('no search runs for a disconnected client, not even for missing objects', async (t) => {
+  const { dir } = await removedHistory(t)
+  const tips = await tipsOf(dir)
+  const signal = AbortSignal.abort(new Error('gone'))
+  await t.rejects(unreachedAmong(dir, ['ab'.repeat(20)], tips, { signal }), { message: 'gone' })
+  await t.rejects(firstUnreachable(dir, ['ab'.repeat(20)], tips, { signal }), { message: 'gone' })
+})
 
-t.test('a clone whose own commits no ref reaches any more is fetched into, also a shallow one', async (t) => {
+t.test('a clone whose own commits are unreachable can fetch, also a shallow one', async (t) => {
   const { url, dir, root, second, onSecret } = await removedHistory(t)
   await userGit(dir, ['update-ref', 'refs/heads/main', onSecret])
   await userGit(root, ['clone', '-q', url, 'full'])
@@ -169,7 +166,7 @@ async function send(url: string, ref: string, tip: string, objects: Buffer[]): P
 }
 
 for (const kind of ['small', 'indexed'] as const) {
-  t.test(`a push that brings objects which none of its refs reaches is refused (${kind} pack)`, async (t) => {
+  t.test(`a push with unreachable objects is refused (${kind} pack)`, async (t) => {
     const { url, dir, second, secret } = await removedHistory(t)
     const file = Buffer.from('hello\n')
     const small = {
@@ -208,7 +205,7 @@ for (const kind of ['small', 'indexed'] as const) {
   })
 }
 
-t.test('pushes of git are taken, whatever else their packs have', async (t) => {
+t.test('pushes of git are accepted, whatever else their packs contain', async (t) => {
   const { work, dir, push } = await serveWorkTree(t, {
     check: async (commands) =>
       new Map(commands.filter(({ ref }) => ref.includes('/protected')).map(({ ref }) => [ref, 'protected'])),
@@ -234,7 +231,7 @@ t.test('pushes of git are taken, whatever else their packs have', async (t) => {
   await pushed('origin', 'v1', 'v2', 'tree', 'file', `${first}:refs/heads/old`)
   t.pass('tags of what is there')
 
-  // What only hidden refs reach, as those of pull requests, git sends again.
+  // git sends objects of hidden refs, such as those of pull requests, again.
   const hidden = await commit(work, 'hidden', { ...files(20), h: words('h'), i: words('i') }, [first])
   await pushed('origin', `${hidden}:refs/heads/hidden`)
   await userGit(dir, ['update-ref', 'refs/pull/1/head', hidden])
@@ -243,7 +240,7 @@ t.test('pushes of git are taken, whatever else their packs have', async (t) => {
   await pushed('origin', `${onHidden}:refs/heads/topic`)
   await pushed('origin', `${hidden}:refs/heads/hidden`)
 
-  // The pack has what the refused branch needs, too.
+  // The pack also has the objects of the refused branch.
   for (const [count, name] of [
     [1, 'small'],
     [15, 'indexed'],

@@ -1,4 +1,4 @@
-/** Clients that ask for a clone and then do not read it. */
+/** Clients that request a clone and do not read it. */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { packet } from '../../src/git/http/pkt-line.ts'
@@ -8,7 +8,7 @@ import { until } from '../until.ts'
 import { commit, userGit } from './client.ts'
 import { gitProcesses } from './git-server.ts'
 
-/** More than what the connection, the server and git hold for a client together. */
+/** More than the connection, the server and git buffer for a client. */
 const LARGE = 48 * 1024 * 1024
 
 const lines: string[] = []
@@ -24,7 +24,7 @@ const dir = `${server.services.gitDir}/${repository.id}.git`
 t.test(
   "line 1: a client that does not read upload-pack's answer: its git process is ended and its slot is free",
   async (t) => {
-    // git sends it as it is stored: without compression, to save the time.
+    // git sends it as it is stored: without compression, to save time.
     await userGit(dir, ['config', 'core.compression', '0'])
     const blob = await userGit(dir, ['hash-object', '-w', '--stdin'], randomBytes(LARGE))
     const tree = await userGit(dir, ['mktree'], `100644 blob ${blob}\tlarge\n`)
@@ -59,7 +59,7 @@ t.test(
     t.equal(next.status, 200)
     t.match(await next.text(), /PACK/)
 
-    // What it got must not look complete.
+    // The received part must not look complete.
     let got = 0
     unread.socket.on('data', (part) => {
       got += part.length

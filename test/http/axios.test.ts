@@ -12,48 +12,51 @@ const auth = { username: 'alice', password: passwordOf('alice') }
 const client = axios.create({ baseURL: `${server.url}/api/v1`, auth })
 const repo = '/repos/alice/app'
 
-/** Makes a request; resolves to the answer whatever its status. */
+/** Sends a request; resolves to the answer whatever its status. */
 const ask = (config: AxiosRequestConfig): Promise<AxiosResponse> =>
   client.request({ validateStatus: () => true, ...config })
 
-/** The titles of the issues that are listed. */
+/** Returns the titles of the listed issues. */
 async function titles(config: AxiosRequestConfig): Promise<string[]> {
   const { data } = await client.get(`${repo}/issues`, config)
   return data.map(({ title }: { title: string }) => title).sort()
 }
 
-t.test('axios sends PUT, POST, PATCH and DELETE without a body, and no type of it is refused', async (t) => {
-  await client.post(`${repo}/issues`, { title: 'None' })
-  const hook = { type: 'gitea', config: { url: 'http://127.0.0.1:9/', content_type: 'json' } }
-  const { data: created } = await client.post(`${repo}/hooks`, hook)
-  await client.post('/orgs', { username: 'team' })
-  const { data: team } = await client.post('/orgs/team/teams', { name: 'writers', permission: 'write' })
-  const requests: [method: string, url: string, status: number][] = [
-    ['PUT', `${repo}/topics/axios`, 204],
-    ['DELETE', `${repo}/topics/axios`, 204],
-    ['PUT', `/teams/${team.id}/members/bob`, 204],
-    ['DELETE', `/teams/${team.id}/members/bob`, 204],
-    ['PUT', `${repo}/collaborators/bob`, 204],
-    ['PUT', `${repo}/subscription`, 200],
-    ['PUT', `${repo}/issues/1/lock`, 204],
-    ['DELETE', `${repo}/issues/1/lock`, 204],
-    ['PUT', '/notifications', 205],
-    ['POST', `${repo}/hooks/${created.id}/tests`, 204],
-    ['POST', `${repo}/issues`, 422],
-    ['PATCH', `${repo}/issues/1`, 422],
-  ]
-  for (const [method, url, status] of requests) {
-    const answer = await ask({ method, url })
-    t.equal(answer.status, status, `${method} ${url}`)
-    const type = answer.request.getHeader('content-type')
-    t.equal(type, method === 'DELETE' ? undefined : 'application/x-www-form-urlencoded')
-  }
-  const json = { headers: { 'Content-Type': 'application/json' } }
-  t.equal((await ask({ ...json, method: 'PUT', url: `${repo}/topics/axios`, data: null })).status, 204)
-  t.equal((await ask({ ...json, method: 'DELETE', url: `${repo}/topics/axios`, data: {} })).status, 204)
-})
+t.test(
+  'axios sends PUT, POST, PATCH and DELETE without a body, and its content types are accepted',
+  async (t) => {
+    await client.post(`${repo}/issues`, { title: 'None' })
+    const hook = { type: 'gitea', config: { url: 'http://127.0.0.1:9/', content_type: 'json' } }
+    const { data: created } = await client.post(`${repo}/hooks`, hook)
+    await client.post('/orgs', { username: 'team' })
+    const { data: team } = await client.post('/orgs/team/teams', { name: 'writers', permission: 'write' })
+    const requests: [method: string, url: string, status: number][] = [
+      ['PUT', `${repo}/topics/axios`, 204],
+      ['DELETE', `${repo}/topics/axios`, 204],
+      ['PUT', `/teams/${team.id}/members/bob`, 204],
+      ['DELETE', `/teams/${team.id}/members/bob`, 204],
+      ['PUT', `${repo}/collaborators/bob`, 204],
+      ['PUT', `${repo}/subscription`, 200],
+      ['PUT', `${repo}/issues/1/lock`, 204],
+      ['DELETE', `${repo}/issues/1/lock`, 204],
+      ['PUT', '/notifications', 205],
+      ['POST', `${repo}/hooks/${created.id}/tests`, 204],
+      ['POST', `${repo}/issues`, 422],
+      ['PATCH', `${repo}/issues/1`, 422],
+    ]
+    for (const [method, url, status] of requests) {
+      const answer = await ask({ method, url })
+      t.equal(answer.status, status, `${method} ${url}`)
+      const type = answer.request.getHeader('content-type')
+      t.equal(type, method === 'DELETE' ? undefined : 'application/x-www-form-urlencoded')
+    }
+    const json = { headers: { 'Content-Type': 'application/json' } }
+    t.equal((await ask({ ...json, method: 'PUT', url: `${repo}/topics/axios`, data: null })).status, 204)
+    t.equal((await ask({ ...json, method: 'DELETE', url: `${repo}/topics/axios`, data: {} })).status, 204)
+  },
+)
 
-t.test('axios sends a form, which is refused and says what to send', async (t) => {
+t.test('axios sends a form, which is refused with the expected type', async (t) => {
   const data = new URLSearchParams({ title: 'A form' })
   const answer = await ask({ method: 'POST', url: `${repo}/issues`, data })
   t.equal(answer.status, 415)
@@ -114,7 +117,7 @@ t.test('axios asks with HEAD', async (t) => {
   t.equal((await ask({ method: 'HEAD', url: '/repos/alice/nothing' })).status, 404)
 })
 
-t.test('axios rejects with an error that has the status, and the fields that are wrong', async (t) => {
+t.test('axios rejects with an error that has the status and the invalid fields', async (t) => {
   const error: unknown = await client.post(`${repo}/issues`, { body: 'No title' }).catch((problem) => problem)
   if (!axios.isAxiosError(error)) throw error
   t.match(error, { code: 'ERR_BAD_REQUEST', status: 422 })

@@ -77,7 +77,7 @@ t.test('labels by name, and a missing title: the message says what to send', asy
 })
 
 t.test(
-  'api.fields.3: no body field is silently ignored: unknown fields get 422, unless they say nothing',
+  'api.fields.3: no body field is silently ignored: unknown fields get 422, unless their value is empty',
   async (t) => {
     const answer = await post('/repos/alice/app/issues', JSON.stringify({ titel: 'T', title: 'T' }))
     t.equal(answer.status, 422)
@@ -101,7 +101,7 @@ t.test('a body over the limit gives 413', async (t) => {
   t.equal((await post('/user/repos', JSON.stringify({ name: 'x'.repeat(3000) }))).status, 413)
 })
 
-t.test('a method that no route has is 405 with Allow, also TRACE and QUERY', async (t) => {
+t.test('a method without a route is 405 with Allow, also TRACE and QUERY', async (t) => {
   const cases: [method: string, path: string, allowed: string][] = [
     ['DELETE', '/api/v1/user/repos', 'GET, HEAD, POST'],
     ['PUT', '/api/v1/user/repos?page=1', 'GET, HEAD, POST'],
@@ -126,7 +126,7 @@ t.test('a method that no route has is 405 with Allow, also TRACE and QUERY', asy
     t.equal((await send('DELETE', path)).status, 404, 'where there is no route at all')
 })
 
-/** The head of an answer to a request without a body. */
+/** The header of an answer to a request without a body. */
 async function rawStatus(method: string, path: string): Promise<string> {
   const { hostname, port } = new URL(server.url)
   const socket = connect(Number(port), hostname)
@@ -224,11 +224,11 @@ t.test('openapi.json marks request bodies as optional where they are', async (t)
   t.equal(isRequired('post', `${repo}/issues`), true)
 })
 
-/** By itself node sends no length with a DELETE. */
+/** By default node sends no length with a DELETE. */
 const bodyHeaders = (body?: string) =>
   body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
 
-/** The status that alice gets: in a fifth of the time of `fetch`, for thousands of requests. */
+/** The status for alice, in a fifth of the time of `fetch`, for thousands of requests. */
 function statusFor(agent: Agent, method: string, path: string, body?: string): Promise<number> {
   const url = new URL(path, server.url)
   const headers = { authorization: basic('alice'), ...bodyHeaders(body) }
@@ -237,7 +237,7 @@ function statusFor(agent: Agent, method: string, path: string, body?: string): P
       answer.resume().on('end', () => resolve(answer.statusCode ?? 0))
     })
     asking.on('error', (error) => {
-      // The server may close a connection that nobody uses just when it is used again.
+      // The server may close an idle connection just when it is reused.
       if (asking.reusedSocket && 'code' in error && error.code === 'ECONNRESET') {
         statusFor(agent, method, path, body).then(resolve, reject)
       } else reject(error)
@@ -288,7 +288,7 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
   const ask = async (method: string, path: string, body?: string) => {
     asked += 1
     const status = await statusFor(agent, method, path, body)
-    // 501 is right for upgrade routes: gateways of chains answer it for an unknown method.
+    // 501 is correct for upgrade routes: gateways of chains answer it for an unknown method.
     if (status >= 500 && status !== 501) failures.push(`${method} ${path} ${body ?? ''}: ${status}`)
   }
   const { paths } = await openApi()
@@ -319,8 +319,8 @@ t.test('no hostile path, query or field gives a 5xx, on any route', async (t) =>
     diffType: 'diff',
   }
   /**
-   * The same code reads the names and the fields of most routes. So each name and each field of a route gets some of the
-   * values, and all routes together get all of them. `test/http/fuzz.test.ts` sends others.
+   * The same code reads the names and the fields of most routes. So each name and each field of a route gets some of
+   * the values, and all routes together get all of them. `test/http/fuzz.test.ts` sends others.
    */
   const PARTS = 30
   let turn = 0

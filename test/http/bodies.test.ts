@@ -1,4 +1,4 @@
-/** What all bodies of requests have in common, tried with each field of each body in the API's documentation. */
+/** Common rules of all request bodies, tried with each field of each body in the API's documentation. */
 import t from 'tap'
 import { type Method, startWorld } from '../auth/route-world.ts'
 import { startTestServer } from '../start-server.ts'
@@ -31,7 +31,7 @@ const operations = operationsOf(documentation).flatMap(({ name, method, path, op
   return fields && isMethod(verb) ? [{ name, verb, route, fields }] : []
 })
 
-/** Sends bodies made of one that succeeds, each to a target that no other has changed. */
+/** Sends variants of a successful body, each to a target that no other has changed. */
 function sender({ name, verb, route }: (typeof operations)[number]) {
   let target: Target | undefined
   return async (change: (body: object) => object) => {
@@ -67,7 +67,7 @@ function wrongFor(field: Field): unknown {
 }
 
 t.test(
-  'null, empty text, empty array and a wrong type: done, or 4xx with the name of the field',
+  'null, empty text, empty array and a wrong type: success, or 4xx with the name of the field',
   async (t) => {
     let asked = 0
     for (const operation of operations) {
@@ -80,7 +80,7 @@ t.test(
           const { message, errors = [message] }: { message: string; errors?: string[] } = JSON.parse(text)
           const what = `${operation.name}: ${name} is ${JSON.stringify(value)}: ${status} ${errors}`
           if (status < 500 && errors.some((error) => error.includes(name))) continue
-          // Absent, it may be missed, too.
+          // An absent field may also be reported as missing.
           const without = await send((body) => ({ ...body, [name]: undefined }))
           t.equal(without.status, value === null || value === '' ? status : undefined, what)
         }

@@ -1,4 +1,4 @@
-/** Compressed bodies, for every route that takes a body: what is whole is read, and all else is refused at once. */
+/** Compressed bodies, for every route with a body: complete ones are read, and all others are refused immediately. */
 import { randomBytes } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
@@ -16,7 +16,7 @@ const place = await world.place('public')
 const roles = Object.values(ROLES)
 const routes = routesOf(world.app).filter(({ method }) => method !== 'GET')
 
-/** A request that nothing answers fails after this time. */
+/** Timeout of a request, in milliseconds. */
 const NEVER_MS = 120_000
 
 async function send(login: string | null, { method, url }: Route, call: Call, body: Buffer) {
@@ -34,7 +34,7 @@ async function send(login: string | null, { method, url }: Route, call: Call, bo
   return answer.status
 }
 
-/** Routes of uploads look at the rights first, and read the body themselves. */
+/** Upload routes check permissions first, and read the body themselves. */
 const isUpload = ({ method, url }: Route) => method === 'POST' && url.endsWith('/assets')
 const isJson = (route: Route) => route.url.startsWith('/api/v1/') && !isUpload(route)
 
@@ -81,7 +81,7 @@ t.test('a form with files in gzip is refused; a file that is sent without a form
   t.equal(await file(gzipSync(Buffer.alloc(2_000_000))), 413)
 })
 
-/** Bodies that are refused, with the status that the API answers to all of them. */
+/** Refused bodies, with the status of all API routes. */
 const REFUSED = {
   'a body that is no gzip': { body: Buffer.from('{"no":"gzip"}'), status: 400 },
   'a long body that is no gzip': { body: randomBytes(150_000), status: 400 },

@@ -1,4 +1,4 @@
-/** What clients send with a request that has no body, and what an HTTP client based on axios sends. */
+/** Bodies that clients, such as those based on axios, send with requests that need no body. */
 import t from 'tap'
 import { startTestServer } from '../start-server.ts'
 

@@ -1,4 +1,4 @@
-/** `UPDATE_DOCS=1` writes `docs/errors.md` again. */
+/** `UPDATE_DOCS=1` regenerates `docs/errors.md`. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'

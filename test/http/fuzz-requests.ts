@@ -4,20 +4,20 @@ import type { Call } from '../auth/route-world.ts'
 import type { Operation } from './documented.ts'
 import { HOSTILE, VALUES } from './hostile-values.ts'
 
-/** A request as its bytes will be; nothing in it is encoded again. */
+/** A request with its exact bytes; it is not encoded again. */
 export interface RawRequest {
   path: string
   headers: Record<string, string>
   body?: Buffer
-  /** What is odd about it. */
+  /** The kind of oddity. */
   what: string
-  /** The JSON of the body, when it is one that the server must read so. */
+  /** The body's JSON, if the server must parse it as such. */
   json?: { value: unknown }
-  /** The values of a parameter of the query that is given several times. */
+  /** The values of a repeated query parameter. */
   repeated?: { name: string; values: string[] }
 }
 
-/** Makes a request from one that succeeds. */
+/** Creates a request from a successful one. */
 export type Change = (base: Base) => RawRequest
 
 interface Base {
@@ -26,7 +26,7 @@ interface Base {
   call: Call
 }
 
-/** Numbers from 0 to 1, always the same after the same seed (mulberry32). */
+/** Returns a generator of numbers from 0 to 1, deterministic by its seed (mulberry32). */
 function randomFrom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -55,7 +55,7 @@ function shuffled<T>(list: readonly T[], random: () => number): T[] {
   return result
 }
 
-/** A part of a path or a query, as it is sent. `?` ends a path, so that it would be another route's. */
+/** An unencoded part of a path or a query. `?` ends a path, so it would lead to another route. */
 const PARTS = [
   ...HOSTILE.filter((value) => value !== '?' && value !== '.' && value !== '..'),
   '%c0%af',
@@ -236,11 +236,11 @@ const HEADERS: Record<string, string>[] = [
   { expect: '200-maybe' },
 ]
 
-/** Without characters that the parser of the client's side would refuse. */
+/** Without characters that the client's parser would refuse. */
 const sendable = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value.replaceAll('\x01', '\t')]))
 
-/** The parts of the path and of the query as they are sent: those of a call must be encoded. */
+/** The parts of the path and of the query as sent: those of a call must be encoded. */
 function pathOf({ path, call }: Base, odd: Record<string, string> = {}, query?: string): string {
   const filled = path.replaceAll(
     /\{(.+?)\}/g,
@@ -384,7 +384,7 @@ function changesOfBody(operation: Operation): Change[][] {
       const { [name]: _, ...others } = Object(base.call.body)
       return ofJson(base, `${name} is missing`, JSON.stringify(others))
     },
-    // The last one of equal keys counts, as everywhere in JavaScript.
+    // The last one of equal keys counts, as in JavaScript.
     (base: Base) =>
       ofJson(base, `${name} is there twice`, textOf(base).replace('{', `{"${name}":{},`).replace(',}', '}')),
     (base: Base) =>
@@ -440,8 +440,8 @@ function changesOfBody(operation: Operation): Change[][] {
 }
 
 /**
- * At most `count` hostile requests for an operation. Every place of the operation has its turn; which of its values
- * come, and in which order, follows from the seed.
+ * Returns at most `count` hostile requests for an operation. Every place of the operation is used; the seed decides the
+ * values and their order.
  */
 export function hostileRequests(path: string, operation: Operation, seed: number, count: number): Change[] {
   const random = randomFrom(seed)

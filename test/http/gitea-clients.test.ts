@@ -7,7 +7,7 @@ import { hostedWork } from '../hosted-work.ts'
 import { basic } from '../server-template.ts'
 import { type Gitea, startTestServer } from '../start-server.ts'
 import { readDocumentation } from './documented.ts'
-import { giteaRoutes, missingRoutes, notHereTable } from './not-here.ts'
+import { giteaRoutes, missingRoutes, missingRoutesTable } from './missing-routes.ts'
 
 const server = await startTestServer(t, { CORS_ORIGINS: 'https://app.example.org', MAX_BODY_BYTES: '64KiB' })
 const alice = await server.as('alice')
@@ -176,6 +176,6 @@ t.test('filters are honoured or refused, never ignored', async (t) => {
 t.test('docs/compatibility.md lists the routes of Gitea that are missing, and no other', async (t) => {
   const documentation = readDocumentation(await (await server.fetch(null, '/api/openapi.json')).text())
   t.ok(giteaRoutes().length > 400)
-  const list = notHereTable(missingRoutes(documentation))
+  const list = missingRoutesTable(missingRoutes(documentation))
   await checkGeneratedPart(t, 'docs/compatibility.md', 'not here', list)
 })

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { startTestServer } from '../start-server.ts'
 import { readDocumentation } from './documented.ts'
-import { giteaFields } from './not-here.ts'
+import { giteaFields } from './missing-routes.ts'
 
 const server = await startTestServer(t)
 const documentation = readDocumentation(await (await server.fetch(null, '/api/openapi.json')).text())

@@ -16,7 +16,7 @@ await alice.user.createCurrentUserRepo({ name: 'app' })
 const authorization = basic('alice')
 const JSON_HEADERS = { Authorization: authorization, 'Content-Type': 'application/json' }
 
-t.test('a head or a body that is dripped, or never comes, ends the connection with 408', async (t) => {
+t.test('a slow or missing header or body ends the connection with 408', async (t) => {
   const server = await startTestServer(t, { REQUEST_TIMEOUT_MS: '3000' })
   await (await server.as('alice')).user.createCurrentUserRepo({ name: 'app' })
   const post = (headers: Record<string, string>, body: string) =>
@@ -59,36 +59,41 @@ t.test('a head or a body that is dripped, or never comes, ends the connection wi
   t.equal((await server.fetch('alice', '/api/v1/user')).status, 200)
 })
 
-t.test('connections are limited per address, and a new one ends the one that is idle longest', async (t) => {
-  const from = '127.0.0.2'
-  const idle: RawClient[] = []
-  for (let i = 0; i < 20; i++) {
-    const client = rawClient(t, server.url, requestText('GET', '/api/v1/repos/alice/app'), { from })
-    await client.got(/"full_name":"alice\/app"/)
-    idle.push(client)
-  }
-  t.ok(idle.every((client) => !client.isClosed()))
-  const next = rawClient(t, server.url, requestText('GET', '/api/v1/repos/alice/app'), { from })
-  await next.got(/"full_name":"alice\/app"/)
-  await idle[0]?.closed()
-  t.equal(idle.filter((client) => client.isClosed()).length, 1)
-  t.equal((await server.fetch('alice', '/api/v1/user')).status, 200, 'others are not concerned')
+t.test(
+  'connections are limited per address, and a new one evicts the one that is idle longest',
+  async (t) => {
+    const from = '127.0.0.2'
+    const idle: RawClient[] = []
+    for (let i = 0; i < 20; i++) {
+      const client = rawClient(t, server.url, requestText('GET', '/api/v1/repos/alice/app'), { from })
+      await client.got(/"full_name":"alice\/app"/)
+      idle.push(client)
+    }
+    t.ok(idle.every((client) => !client.isClosed()))
+    const next = rawClient(t, server.url, requestText('GET', '/api/v1/repos/alice/app'), { from })
+    await next.got(/"full_name":"alice\/app"/)
+    await idle[0]?.closed()
+    t.equal(idle.filter((client) => client.isClosed()).length, 1)
+    t.equal((await server.fetch('alice', '/api/v1/user')).status, 200, 'others are not concerned')
 
-  // A stream of events is a request without an end.
-  const live = '/api/v1/repos/alice/app/history'
-  const others = ['127.0.0.3', '127.0.0.4', '127.0.0.5'].flatMap((address) =>
-    Array.from({ length: 5 }, () =>
-      rawClient(t, server.url, requestText('GET', live, { Accept: 'text/event-stream' }), { from: address }),
-    ),
-  )
-  for (const other of others) await other.got(/retry: /)
-  await until('the address with most connections loses some, since there are too many', async () => {
-    return idle.filter((client) => client.isClosed()).length > 1
-  })
-  t.equal(others.filter((client) => client.isClosed()).length, 0)
-})
+    // A stream of events is a request without an end.
+    const live = '/api/v1/repos/alice/app/history'
+    const others = ['127.0.0.3', '127.0.0.4', '127.0.0.5'].flatMap((address) =>
+      Array.from({ length: 5 }, () =>
+        rawClient(t, server.url, requestText('GET', live, { Accept: 'text/event-stream' }), {
+          from: address,
+        }),
+      ),
+    )
+    for (const other of others) await other.got(/retry: /)
+    await until('the address with most connections loses some, since there are too many', async () => {
+      return idle.filter((client) => client.isClosed()).length > 1
+    })
+    t.equal(others.filter((client) => client.isClosed()).length, 0)
+  },
+)
 
-t.test('requests that are sent before the answers of many others end the connection', async (t) => {
+t.test('requests sent before the answers of many others end the connection', async (t) => {
   const get = requestText('GET', '/api/v1/repos/alice/app')
   const few = rawClient(t, server.url, get.repeat(10), { from: '127.0.0.6' })
   await until('ten answers', async () => few.text().split('"full_name":"alice/app"').length === 11)
@@ -98,7 +103,7 @@ t.test('requests that are sent before the answers of many others end the connect
   t.equal((await server.fetch('alice', '/api/v1/user')).status, 200)
 })
 
-t.test('a huge head gives 431, and thousands of parameters no failure', async (t) => {
+t.test('a huge header gives 431, and thousands of parameters no failure', async (t) => {
   const long = rawClient(t, server.url, requestText('GET', `/api/v1/user?q=${'x'.repeat(20_000)}`))
   await long.got(/^HTTP\/1\.1 431 /)
   const header = rawClient(t, server.url, requestText('GET', '/api/v1/user', { 'X-A': 'x'.repeat(20_000) }))
@@ -110,7 +115,7 @@ t.test('a huge head gives 431, and thousands of parameters no failure', async (t
   t.equal((await server.fetch('alice', `/api/v1/repos/alice/app/issues?${labels}`)).status, 422)
 })
 
-t.test('bodies on their way are bounded in bytes, for each address', async (t) => {
+t.test('bodies in transit are bounded in bytes, for each address', async (t) => {
   const from = '127.0.0.7'
   const post = requestText(
     'POST',
@@ -127,7 +132,7 @@ t.test('bodies on their way are bounded in bytes, for each address', async (t) =
   for (const client of waiting) client.socket.destroy()
 })
 
-t.test('a body in very many small chunks gives 413 and ends its connection, wherever it goes', async (t) => {
+t.test('a body in very many small chunks gives 413 and ends its connection, on any route', async (t) => {
   const chunked = (type: string) => ({
     Authorization: authorization,
     'Content-Type': type,
@@ -147,7 +152,7 @@ t.test('a body in very many small chunks gives 413 and ends its connection, wher
     const text = requestText('POST', path, chunked(type), chunks(100_000, ' '))
     const client = rawClient(t, server.url, text, { from: '127.0.0.8' })
     await client.closed()
-    // What is refused before its end is answered at once.
+    // A request that is refused before its end is answered immediately.
     t.match(client.text(), /^HTTP\/1\.1 (413|404|400) /, path)
   }
   const create = (name: string, spaces: string) =>
@@ -206,7 +211,7 @@ t.test('a list of long texts keeps its rows, its total and its links', async (t)
 })
 
 t.test(
-  'answers that nobody reads: a page is made as far as it is read, one page of a connection at a time',
+  'unread answers: a page is produced as far as it is read, one page of a connection at a time',
   async (t) => {
     const server = await startTestServer(t)
     const alice = await server.as('alice')
@@ -235,7 +240,7 @@ t.test(
       list.map(({ title }) => Number(title)),
       Array.from({ length: rows }, (_, i) => rows - 1 - i),
     )
-    // The buffers of the system take one page, perhaps a bit more. Nothing else is read for who does not read.
+    // The system's buffers take one page, perhaps a bit more. The rest is not read for a client that does not read.
     t.ok(read <= 4 * rows, `${read} of ${11 * rows} rows were read`)
     silent.socket.destroy()
   },

@@ -1,4 +1,4 @@
-/** What a hostile client sends in the place of a value. */
+/** Values that a hostile client sends. */
 
 /** Hostile values for a part of a path, a query or a field. */
 export const HOSTILE = [

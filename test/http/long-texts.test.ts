@@ -1,17 +1,20 @@
 /**
- * A long text of one character in each field of each body. A search that begins anew at each character takes minutes for
- * it, and nothing else runs meanwhile: then this test does not end.
+ * A long text of one character in each field of each body. A search that restarts at each character would take minutes
+ * for it, and block the event loop: then this test does not end.
  */
 import t from 'tap'
 import { ROWS } from '../auth/route-rows.ts'
 import { routesOf, startWorld } from '../auth/route-world.ts'
 
 const CHARACTERS = ['/', ' ', '.', '-', '<', '@']
-/** So many of them for each route: the fields of many routes are read by the same code, and all of them come in turn. */
+/**
+ * Number of texts for each route: the fields of many routes are read by the same code, and together they cover all
+ * texts.
+ */
 const EACH = 1
 const LENGTH = 400_000
 
-/** The values of JSON that differ from this one by a long text in the place of one of its texts. */
+/** Returns the JSON values in which a long text replaces one of the texts. */
 function* withLongTexts(value: unknown, long: string): Generator<unknown> {
   if (typeof value === 'string') yield long
   else if (Array.isArray(value)) {
@@ -25,7 +28,7 @@ function* withLongTexts(value: unknown, long: string): Generator<unknown> {
   }
 }
 
-t.test('a long text of one character holds nobody, whatever field it is in', async (t) => {
+t.test('a long text of one character blocks no other request, in any field', async (t) => {
   const world = await startWorld(t)
   const here = await world.place('public')
   let sent = 0

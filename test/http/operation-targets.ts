@@ -1,4 +1,4 @@
-/** For each operation of the API's documentation, a request that succeeds: those of the table of routes. */
+/** A successful request for each operation of the API's documentation, from the route table. */
 import { ROWS, statusesIn } from '../auth/route-rows.ts'
 import { type Call, type Place, ROLES, type World } from '../auth/route-world.ts'
 import { passwordOf } from '../server-template.ts'
@@ -9,7 +9,7 @@ const routeOf = (name: string) => {
   return `${method.toUpperCase()} ${path.replaceAll('{*}', '*').replaceAll(/\{(.+?)\}/g, ':$1')}`
 }
 
-/** Who asks, and for what. */
+/** The requester and the request. */
 export interface Target {
   login: string
   call: Call
@@ -17,7 +17,7 @@ export interface Target {
 
 export const PASSWORD = 'post /api/v1/user/password'
 
-/** For operations whose row does not lead to success, or leads to what the other requests need. */
+/** For operations whose row does not lead to success, or leads to a target that other requests need. */
 const INSTEAD: Readonly<Record<string, (place: Place, world: World) => Promise<Partial<Target>>>> = {
   [PASSWORD]: async (_place, world) => {
     const login = await world.newUser()
@@ -39,7 +39,7 @@ const INSTEAD: Readonly<Record<string, (place: Place, world: World) => Promise<P
     await must('admin', 'PUT', '/admin/upgrade/plan', { name: `v${next()}`, height: '10', info: '' })
     return {}
   },
-  // It may get another name.
+  // It may be renamed.
   'patch /api/v1/repos/{owner}/{repo}': async ({ another }) => ({
     call: { path: await another(), body: { private: true } },
   }),
@@ -47,17 +47,17 @@ const INSTEAD: Readonly<Record<string, (place: Place, world: World) => Promise<P
 
 const roles = [ROLES.admin, ROLES['site admin'], ...Object.values(ROLES)]
 
-/** Who succeeds, by the statuses of the roles: an admin of the repository rather than others. */
+/** A role with success, by the statuses of the roles: preferably an admin of the repository. */
 function whoSucceeds(statuses: readonly number[] = []): string | null | undefined {
   const succeeds = Object.values(ROLES).filter((_, i) => (statuses[i] ?? 0) < 300)
   return roles.find((login) => succeeds.includes(login))
 }
 
-/** Makes targets in this world. */
+/** Creates targets in this world. */
 export async function targetsIn(world: World) {
   const ofOrganization = await world.place('private organization')
 
-  /** A fresh target for an operation, and who may change it. */
+  /** Creates a fresh target for an operation, and a user with permission to change it. */
   async function targetOf(name: string, wanted: Place): Promise<Target> {
     const row = ROWS[routeOf(name)]
     if (row === undefined) throw new Error(`${name} has no row in test/auth/route-rows.ts`)

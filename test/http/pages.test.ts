@@ -1,4 +1,4 @@
-/** Clients read page after page until one is empty. Each route that answers with a list must come to that end. */
+/** Clients read pages until one is empty. Each list route must reach that end. */
 import t from 'tap'
 import { ROWS } from '../auth/route-rows.ts'
 import { startWorld } from '../auth/route-world.ts'
@@ -26,7 +26,7 @@ t.test(
       const route = path.replaceAll('{*}', '*').replaceAll(/\{(.+?)\}/g, ':$1')
       const { path: target = {} } = (await ROWS[`GET ${route}`]?.call?.(place, world)) ?? {}
       const values = { owner: place.owner, repo: place.repo, ...target }
-      // Of the two answers of this route, one is a list.
+      // One of this route's two answers is a list.
       if (route.endsWith('/commits/*')) Object.assign(values, { '*': 'topic/statuses' })
       const rowsOf = async (query: Record<string, string>) => {
         const { status, text } = await world.send('admin', 'GET', route, { path: values, query })

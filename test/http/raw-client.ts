@@ -1,11 +1,11 @@
-/** A client that says to a server, byte by byte, what it wants, and reads when it wants. */
+/** A client that sends exact bytes, and reads on demand. */
 import { connect, type Socket } from 'node:net'
 import type t from 'tap'
 import { until } from '../until.ts'
 
 export interface RawClient {
   socket: Socket
-  /** What the server has sent so far. */
+  /** The received bytes so far. */
   text(): string
   /** Waits until the server has sent this. */
   got(what: RegExp): Promise<void>

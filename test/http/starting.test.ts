@@ -2,7 +2,7 @@ import t from 'tap'
 import { startWorld } from '../auth/route-world.ts'
 import { startTestServer } from '../start-server.ts'
 
-t.test('a server that listens but has not started answers 503, and /livez says that it lives', async (t) => {
+t.test('a listening server that has not started answers 503, and /livez answers 200', async (t) => {
   let isOpen = true
   const { send } = await startWorld(t, await startTestServer(t), () => isOpen)
   isOpen = false

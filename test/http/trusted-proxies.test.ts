@@ -3,7 +3,7 @@ import { addressesIn, networkOf, rangesAround } from '../../src/config/address-r
 import { basic } from '../server-template.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 
-/** The status of a sign-in of alice that says it came by these addresses. */
+/** The status of a sign-in of alice with these forwarded addresses. */
 async function signIn(server: TestServer, forwardedFor: string, password: string): Promise<number> {
   const authorization = `Basic ${Buffer.from(`alice:${password}`).toString('base64')}`
   const answer = await fetch(`${server.url}/api/v1/user`, {
@@ -12,27 +12,24 @@ async function signIn(server: TestServer, forwardedFor: string, password: string
   return answer.status
 }
 
-t.test(
-  'TRUST_PROXY: behind a proxy each client is its own; an invented entry counts for nothing',
-  async (t) => {
-    const server = await startTestServer(t, { TRUST_PROXY: 'loopback, 10.0.0.0/8' })
-    for (let i = 0; i < 10; i++) {
-      t.equal(await signIn(server, `203.0.113.${i}, 198.51.100.1, 10.1.1.${i}`, `wrong ${i}`), 401)
-    }
-    t.equal(await signIn(server, '203.0.113.77, 198.51.100.1', 'wrong'), 429, 'the same client')
-    t.equal(await signIn(server, '198.51.100.1', 'wrong'), 429)
-    t.equal(await signIn(server, '198.51.100.1, 198.51.100.2', 'wrong'), 401, 'another client')
-    t.equal(await signIn(server, '198.51.100.1, 2001:db8::1', 'wrong'), 401)
-    t.equal(
-      await signIn(server, '198.51.100.1', 'password of alice'),
-      200,
-      'the right password is not locked out',
-    )
-    t.equal(await signIn(server, '198.51.100.3', 'password of alice'), 200)
-  },
-)
+t.test('TRUST_PROXY: behind a proxy each client is counted alone; a forged entry is ignored', async (t) => {
+  const server = await startTestServer(t, { TRUST_PROXY: 'loopback, 10.0.0.0/8' })
+  for (let i = 0; i < 10; i++) {
+    t.equal(await signIn(server, `203.0.113.${i}, 198.51.100.1, 10.1.1.${i}`, `wrong ${i}`), 401)
+  }
+  t.equal(await signIn(server, '203.0.113.77, 198.51.100.1', 'wrong'), 429, 'the same client')
+  t.equal(await signIn(server, '198.51.100.1', 'wrong'), 429)
+  t.equal(await signIn(server, '198.51.100.1, 198.51.100.2', 'wrong'), 401, 'another client')
+  t.equal(await signIn(server, '198.51.100.1, 2001:db8::1', 'wrong'), 401)
+  t.equal(
+    await signIn(server, '198.51.100.1', 'password of alice'),
+    200,
+    'the right password is not locked out',
+  )
+  t.equal(await signIn(server, '198.51.100.3', 'password of alice'), 200)
+})
 
-t.test('without TRUST_PROXY, X-Forwarded-For and its like count for nothing', async (t) => {
+t.test('without TRUST_PROXY, X-Forwarded-For and similar headers are ignored', async (t) => {
   const server = await startTestServer(t)
   for (let i = 0; i < 10; i++) t.equal(await signIn(server, `203.0.113.${i}`, `wrong ${i}`), 401)
   t.equal(await signIn(server, '203.0.113.99', 'wrong'), 429)

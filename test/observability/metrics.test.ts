@@ -1,5 +1,5 @@
-// In a process of its own: it reads what is counted for the whole process.
-/** `/metrics`: who may read it, what it counts, and that what `deploy/` and the limits name is there. */
+// In a process of its own: it reads counters of the whole process.
+/** `/metrics`: its permissions, its counters, and the metrics that `deploy/` and the limits name. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { parseDocument } from 'yaml'
@@ -31,7 +31,7 @@ function value(text: string, sample: string): number {
 }
 
 t.test(
-  'site admins may read it, and whoever shows the token; at METRICS_PORT everyone, and nothing else',
+  'site admins and clients with the token may read /metrics; at METRICS_PORT every client may, and nothing else',
   async (t) => {
     const status = async (headers: Record<string, string>) =>
       (await fetch(`${server.url}/metrics`, { headers })).status
@@ -56,7 +56,7 @@ t.test(
 )
 
 t.test(
-  'it counts requests by the pattern of their route, appends, git, calls of gRPC and refused sign-ins',
+  'requests by the pattern of their route, appends, git, gRPC calls and refused sign-ins are counted',
   async (t) => {
     const before = await scraped()
     await alice.user.createCurrentUserRepo({ name: 'counted', auto_init: true })
@@ -90,7 +90,7 @@ t.test(
   },
 )
 
-t.test('what is reached of a limit is counted under its name', async (t) => {
+t.test('a reached limit is counted under its name', async (t) => {
   const tight = await startTestServer(t, {
     MAX_BODY_BYTES: '1KiB',
     MAX_PUSH_BYTES: '2000',
@@ -152,7 +152,7 @@ const metricsIn = (text: string) =>
 t.test('every metric that the dashboard and the alerts name exists', async (t) => {
   const text = await scraped()
   const exposed = new Set([...text.matchAll(/^([a-z0-9_]+)(?:\{| )/gm)].map(([, name = '']) => name))
-  // They come with the first of their kind.
+  // They appear with the first of their kind.
   for (const [, name = '', type] of text.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
     exposed.add(name)
     if (type === 'histogram') for (const part of ['_bucket', '_sum', '_count']) exposed.add(`${name}${part}`)

@@ -1,4 +1,4 @@
-/** One line in the log for each request; lines are neither lost at an exit nor wait for who reads them. */
+/** One line in the log for each request; lines are not lost at an exit, and do not wait for their reader. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t from 'tap'
@@ -33,7 +33,7 @@ const fetched = async (id: string, login: string | null, path: string, init: Req
   return ofRequest(id)
 }
 
-t.test('a request is one line at info: who asked for what, how it ended, how long it took', async (t) => {
+t.test('a request is one line at info: the user, the request, the result and the duration', async (t) => {
   const body = JSON.stringify({ name: 'app', description: 'a text of a user', auto_init: true })
   const found = await fetched('make', 'alice', '/api/v1/user/repos', { method: 'POST', body })
   t.equal(found.length, 1)
@@ -66,13 +66,13 @@ t.test('a request is one line at info: who asked for what, how it ended, how lon
   t.ok(lines().every(({ path = '' }) => String(path).length <= 300))
 })
 
-t.test('probes that find nothing wrong have no line at info', async (t) => {
+t.test('successful probes have no line at info', async (t) => {
   await server.fetch(null, '/livez', { headers: { 'x-request-id': 'probe' } })
   await fetched('after', null, '/nowhere')
   t.notOk(lines().some(({ reqId }) => reqId === 'probe'))
 })
 
-t.test('requests of git, calls of gRPC, and what is not HTTP have lines, too', async (t) => {
+t.test('requests of git, gRPC calls, and requests that are not HTTP have lines, too', async (t) => {
   await gitIn('/', ['ls-remote', server.gitUrl('alice', 'alice/app')])
   await until('the line of git', () =>
     lines().some(({ route, status }) => route === '/:owner/:repo/info/refs' && status === 200),
@@ -89,7 +89,7 @@ t.test('requests of git, calls of gRPC, and what is not HTTP have lines, too', a
   await until('the line of nonsense', () => lines().some(({ msg }) => msg === 'a request could not be read'))
 })
 
-t.test('a request whose client goes away has a line that says so', async (t) => {
+t.test('a request whose client disconnects has a line with the reason', async (t) => {
   const headers = { Authorization: basic('alice'), Accept: 'text/event-stream', 'X-Request-Id': 'gone' }
   const client = rawClient(t, server.url, requestText('GET', '/api/v1/repos/alice/app/history', headers))
   await until('the answer begins', () => client.text().includes('200'))
@@ -105,7 +105,7 @@ t.test('a request whose client goes away has a line that says so', async (t) => 
   ])
 })
 
-/** What a process writes to its log, and to its error output. `slow`: its log is read only later. */
+/** The log and the error output of a process. `slow`: its log is read only later. */
 async function logged(way: string, { format = 'json', slow = false } = {}) {
   const child = spawn(process.execPath, [program('test/observability/log-writer'), way], {
     env: { PATH: process.env.PATH, LOG_FORMAT: format },
@@ -129,11 +129,11 @@ const LAST = 4999
 /** More lines than one write has: some kilobytes. */
 const WRITE = 200
 
-t.test('no line is lost when the process stops in order', async (t) => {
+t.test('no line is lost in an orderly stop', async (t) => {
   t.strictSame(numbers((await logged('flushed')).out), all)
 })
 
-t.test('when the process exits by itself or by an error, at most the write under way is lost', async (t) => {
+t.test('when the process exits by itself or by an error, at most the current write is lost', async (t) => {
   for (const way of ['exit', 'error']) {
     const written = new Set(numbers((await logged(way)).out))
     const lost = all.filter((n) => !written.has(n))
@@ -144,8 +144,8 @@ t.test('when the process exits by itself or by an error, at most the write under
   }
 })
 
-t.test('who does not read the log holds up nothing, and gets all of it later', async (t) => {
-  // More than a pipe holds.
+t.test('a slow reader of the log blocks nothing, and gets all of it later', async (t) => {
+  // More than the buffer of a pipe.
   t.strictSame(numbers((await logged('goes on', { slow: true })).out), all)
 })
 

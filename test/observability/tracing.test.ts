@@ -1,11 +1,11 @@
-/** Traces: what a request does is one trace, for a collector that is there; one that is not holds nothing up. */
+/** Traces: each request is one trace at the collector; an unavailable collector delays nothing. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
+import { eventStoreWithLongTimeouts, mongoWithLongTimeouts } from '../doubles/long-timeouts.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
-import { patientEventStore, patientMongo } from '../doubles/patience.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -21,7 +21,7 @@ interface Export {
   resourceSpans: { scopeSpans: { spans: Span[] }[] }[]
 }
 
-/** A collector that speaks OTLP over HTTP. `hangs`: it takes connections, and never answers. */
+/** A collector of OTLP over HTTP. `hangs`: it accepts connections, and never answers. */
 async function collector(t: Pick<Test, 'teardown'>, { hangs = false } = {}) {
   const spans: Span[] = []
   let asked = 0
@@ -108,8 +108,8 @@ t.test('on EventStoreDB and MongoDB, the commands of a request are in its trace'
   t.teardown(() => mongo.close())
   const server = await startTestServer(t, {
     OTEL_EXPORTER_OTLP_ENDPOINT: url,
-    EVENTSTORE_URL: patientEventStore(eventStore),
-    MONGODB_URL: patientMongo(mongo),
+    EVENTSTORE_URL: eventStoreWithLongTimeouts(eventStore),
+    MONGODB_URL: mongoWithLongTimeouts(mongo),
   })
   const { traceId, header: traceparent } = callers('c')
   const body = JSON.stringify({ name: 'app' })
@@ -131,7 +131,7 @@ t.test('on EventStoreDB and MongoDB, the commands of a request are in its trace'
   )
 })
 
-t.test('a collector that hangs, or is away, holds up neither requests nor the stop', async (t) => {
+t.test('a hanging or missing collector delays neither requests nor the stop', async (t) => {
   const hanging = await collector(t, { hangs: true })
   for (const endpoint of [hanging.url, 'http://127.0.0.1:1']) {
     const server = await startTestServer(t, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint })

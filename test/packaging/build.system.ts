@@ -1,4 +1,4 @@
-/** Builds the project as `npm start` does and runs what was built: modules lie elsewhere there than in src/. */
+/** Builds the project as `npm start` does and runs the build: modules have other paths there than in src/. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, readFileSync } from 'node:fs'
@@ -31,7 +31,7 @@ async function built(): Promise<string> {
 
 const root = await built()
 
-t.test('what is built finds its own files and its own programs', async (t) => {
+t.test('the build finds its own files and its own programs', async (t) => {
   const DATA_DIR = join(root, 'data')
   const { child, url } = await startServerProcess(t, DATA_DIR, {}, { main: join(root, 'dist/main.js') })
 

@@ -12,8 +12,8 @@ interface Said {
 }
 
 /**
- * Runs .ci/run, without a terminal or stdin, on an `npm` that answers `npm test` and `npm run test:clients` as given, all
- * else with one line, and cannot install.
+ * Runs .ci/run, without a terminal or stdin, on a fake `npm` that answers `npm test` and `npm run test:clients` as
+ * given and other calls with one line, and cannot install.
  */
 async function ci(t: Test, test: Said, clients: Said = { output: '3 passed, 0 failed\n' }) {
   const root = t.testdir({ '.ci': {}, bin: {}, test: test.output, clients: clients.output })
@@ -47,7 +47,7 @@ echo nothing is counted
 }
 
 const GREEN = { output: '✔ test/a.test.ts (0.1 s)\n12 passed, 0 failed\n' }
-/** What is counted of `npm run test:system`, `faults` and `hostile`: one each. */
+/** The counts of `npm run test:system`, `faults` and `hostile`: one each. */
 const OTHERS = 3
 
 t.test('CI runs npm test and then all else, shows the output and ends with the counts', async (t) => {
@@ -88,7 +88,7 @@ t.test('a run that ends before the tests is a failure, also in the counts', asyn
 })
 
 t.test(
-  'a run that counts no failure and ends badly is one, and one that counts some is never green',
+  'a run without counted failures that exits badly is a failure, and one with failures is never green',
   async (t) => {
     const crashed = await ci(t, { output: '12 passed, 0 failed\n', code: 9 })
     t.equal(crashed.status, 9)
@@ -100,7 +100,7 @@ t.test(
   },
 )
 
-t.test('the clients are counted too, and their failure is one of CI', async (t) => {
+t.test('the clients are counted too, and their failure fails CI', async (t) => {
   const failing = await ci(t, GREEN, { output: '1 passed, 2 failed, 1 skipped\n', code: 1 })
   t.equal(failing.last, `${12 + 1 + OTHERS} passed, 2 failed, 1 skipped`)
   t.equal(failing.status, 1)

@@ -88,7 +88,7 @@ t.test('the stores, which have no passwords, cannot be reached from other machin
 })
 
 t.test('every variable that compose and the image set is a setting with a valid value', async (t) => {
-  // Fill in ${NAME:-default} as compose does on a machine that sets no variables.
+  // Fills in ${NAME:-default} as compose does on a machine without variables.
   const environment = Object.fromEntries(
     Object.entries(app.environment ?? {}).map(([name, value]) => [
       name,
@@ -126,7 +126,7 @@ t.test('commands run inside the container as mergelog', async (t) => {
   t.equal(packageJson.scripts.mergelog, 'node bin/mergelog.js', 'and in a clone by npm run mergelog')
 })
 
-t.test('the image is built in stages on Node 24 and runs without root rights, with git', async (t) => {
+t.test('the image is built in stages on Node 24 and runs without root privileges, with git', async (t) => {
   const [base, ...stages] = argumentsOf('FROM')
   t.equal(base, 'node:24-bookworm-slim AS base')
   t.strictSame(stages, ['base AS build', 'base'])

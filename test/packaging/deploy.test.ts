@@ -31,7 +31,7 @@ function yaml<T>(name: string, merge = false): T {
 
 const KUBERNETES = 'deploy/kubernetes'
 
-/** What the API's schema of each kind finds wrong. */
+/** The errors of the API's schema of each kind. */
 const SCHEMAS = new Map<string, (data: unknown) => void>(
   [CronJob, Deployment, Ingress, PodDisruptionBudget, PersistentVolumeClaim, Secret, Service].map((model) => [
     `${model.apiVersion} ${model.kind}`,
@@ -39,7 +39,10 @@ const SCHEMAS = new Map<string, (data: unknown) => void>(
   ]),
 )
 
-/** The value, which removes from `unread` each field that is read of it: what no schema reads is no field of the API. */
+/**
+ * The value, which removes from `unread` each field that is read: a field that no schema reads does not exist in the
+ * API.
+ */
 function watched(value: unknown, path: string, unread: Set<string>): unknown {
   if (Array.isArray(value)) return value.map((one, i) => watched(one, `${path}[${i}]`, unread))
   if (typeof value !== 'object' || value === null) return value
@@ -55,7 +58,7 @@ function watched(value: unknown, path: string, unread: Set<string>): unknown {
   })
 }
 
-/** What is wrong with a manifest, by the API's schemas. */
+/** The errors of a manifest, by the API's schemas. */
 function problemsOf(manifest: { apiVersion: string; kind: string }): string[] {
   const schema = SCHEMAS.get(`${manifest.apiVersion} ${manifest.kind}`)
   if (schema === undefined) return [`${manifest.apiVersion} ${manifest.kind} is not known`]
@@ -175,7 +178,7 @@ t.test('the check of the manifests finds a wrong type, a missing field and a mis
   )
 })
 
-t.test('three replicas run without root rights on one volume that all may write', async (t) => {
+t.test('three replicas run without root privileges on one volume that all may write', async (t) => {
   t.equal(deployment.replicas, 3)
   t.equal(pod.securityContext.runAsNonRoot, true)
   t.strictSame(manifest('PersistentVolumeClaim').spec.accessModes, ['ReadWriteMany'])
@@ -191,7 +194,7 @@ t.test('three replicas run without root rights on one volume that all may write'
   t.strictSame(sidecars, [])
 })
 
-/** The settings of the image, and what the manifest of a pod adds. */
+/** The settings of the image, and those of a pod's manifest. */
 const image = Object.fromEntries(
   [...read('Dockerfile').matchAll(/(\w+)=(\S+)/g)]
     .map(([, name = '', value = '']) => [name, value])
@@ -199,7 +202,7 @@ const image = Object.fromEntries(
 )
 const imageConfig = loadConfig(image)
 
-t.test('the pods have settings that exist, with valid values, and are several nodes', async (t) => {
+t.test('the pods have existing settings with valid values, and are several nodes', async (t) => {
   const own = container?.env ?? []
   const secret = manifest('Secret')
   t.strictSame(
@@ -227,14 +230,14 @@ t.test('the pods have settings that exist, with valid values, and are several no
   t.ok(1000 * pod.terminationGracePeriodSeconds > config.drainMs + 1000 * noticed, 'and then there is time')
 })
 
-t.test('the probes ask /livez whether a pod lives, and /healthz whether it is ready', async (t) => {
+t.test('the liveness probe asks /livez, and the readiness probe /healthz', async (t) => {
   t.strictSame(container?.startupProbe.httpGet, { path: '/livez', port: 'http' })
   t.strictSame(container?.livenessProbe.httpGet, { path: '/livez', port: 'http' })
   t.strictSame(container?.readinessProbe.httpGet, { path: '/healthz', port: 'http' })
 })
 
 t.test(
-  'the backup is made of the same installation, by a command that exists, on a volume of its own',
+  'the backup covers the same installation, by an existing command, on a volume of its own',
   async (t) => {
     const { schedule, concurrencyPolicy, jobTemplate } = yaml<CronManifest>(`${KUBERNETES}/backup.yaml`).spec
     t.match(schedule, /^\d+ \d+ \* \* \*$/)
@@ -254,7 +257,7 @@ t.test(
     t.equal(claimAt(args.at(-1) ?? ''), files.get('backup-storage.yaml')?.metadata.name)
     t.match(read('Dockerfile'), /^COPY --from=build \/app\/dist \.\/dist$/m)
     t.match(read(program.replace(/^dist/, 'src').replace(/js$/, 'ts')), /runCommandLine/)
-    // The command says what it thinks of its arguments, without a log to back up.
+    // The command checks its arguments, without a log to back up.
     const { code, stderr } = await mergelog(args.with(-1, t.testdir()), {
       DATA_DIR: join(t.testdir(), 'none'),
     })
@@ -262,7 +265,7 @@ t.test(
   },
 )
 
-t.test('the service, the budget and the ingress are those of the pods', async (t) => {
+t.test('the service, the budget and the ingress select the pods', async (t) => {
   const { labels } = deployment.template.metadata
   const service = manifest('Service')
   const budget = manifest('PodDisruptionBudget').spec
@@ -333,12 +336,12 @@ t.test('the cluster has two nodes behind a proxy, three of EventStoreDB and thre
   }
 })
 
-t.test('the nodes of the cluster have settings that exist, and share the stores and the data', async (t) => {
+t.test('the nodes of the cluster have existing settings, and share the stores and the data', async (t) => {
   const configs = members('app').map(([name, { environment = {} }]) => {
     for (const key of Object.keys(environment)) t.ok(names.includes(key), `${name}: ${key} is a setting`)
     const filled = Object.entries(environment).map(([key, value]) => [
       key,
-      // As compose fills in a variable that must be set, or has a default.
+      // As compose fills in a required variable, or one with a default.
       value.replace(/\$\{\w+:\?[^}]*\}/, 'a-password').replace(/\$\{\w+:-([^}]*)\}/, (_, value) => value),
     ])
     return loadConfig({ ...image, ...Object.fromEntries(filled) })
@@ -389,7 +392,7 @@ t.test('only the nodes reach the stores, which have no passwords, and all data i
 })
 
 t.test(
-  'the proxy sends requests to ready nodes only, does none twice, and takes bodies of any size',
+  'the proxy sends requests to ready nodes only, repeats none, and accepts bodies of any size',
   async (t) => {
     const proxy = read('deploy/haproxy.cfg')
     t.match(cluster.services.proxy?.volumes, ['./haproxy.cfg:/usr/local/etc/haproxy/haproxy.cfg:ro'])

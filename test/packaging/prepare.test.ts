@@ -25,7 +25,7 @@ const lock = (version: string) =>
     },
   })
 
-/** Stands for scripts/build.js: it only copies, and fails on demand. */
+/** A fake scripts/build.js: it only copies, and fails on demand. */
 const BUILD = `
 import * as fs from 'node:fs'
 if (fs.existsSync('build-fails')) throw new Error('main.ts:1:1: nothing that can be built')
@@ -33,7 +33,10 @@ for (const file of fs.readdirSync('src', { recursive: true }).filter((name) => n
   fs.cpSync('src/' + file, process.argv[2] + '/' + file.replace('.ts', '.js'))
 }`
 
-/** A fake `npm` that logs each call, and fails on demand. For scripts/node it brings the Node of brought-node, if there is one. */
+/**
+ * A fake `npm` that logs each call, and fails on demand. For scripts/node it installs the Node in brought-node, if
+ * there is one.
+ */
 const NPM = `#!/bin/sh
 case $PWD in
   */scripts/node)
@@ -163,7 +166,7 @@ t.test(
   },
 )
 
-t.test('npm start installs what it runs, not what tests it; npm test then adds that', async (t) => {
+t.test('npm start installs the packages for running; npm test then adds those for tests', async (t) => {
   const { at, write, prepare } = project(t)
   const calls = () => readFileSync(at('npm-calls'), 'utf8').trim().split('\n')
   const [without, withDev] = ['ci --omit=dev --no-audit --no-fund', 'ci --include=dev --no-audit --no-fund']
@@ -189,7 +192,7 @@ const needs = (node: string) => JSON.stringify({ type: 'module', engines: { node
 const refused = (stderr: string) => ({ code: 1, stderr: `Cannot prepare: ${stderr}\n` })
 
 t.test(
-  'a checkout on an old Node brings its own, which npm then finds first, and builds with it',
+  'a checkout on an old Node installs a new one, which npm then finds first, and builds with it',
   async (t) => {
     const { at, write, prepare, npmCalls } = project(t)
     write('package.json', needs('>=99.1'))
@@ -222,7 +225,7 @@ exec '${process.execPath}' "$@"
   },
 )
 
-t.test('on the Node that was brought, it stays first after npm ci has removed it', async (t) => {
+t.test('on the installed Node, it stays first after npm ci has removed it', async (t) => {
   const { at, write, prepare } = project(t)
   mkdirSync(at('scripts/node/node_modules/.bin'), { recursive: true })
   symlinkSync(process.execPath, at('scripts/node/node_modules/.bin/node'))
@@ -244,7 +247,7 @@ t.test('a checkout that could not get its Node tries again', async (t) => {
   })
 })
 
-t.test('a Node that is new enough brings none', async (t) => {
+t.test('a checkout on a recent Node installs none', async (t) => {
   const { at, prepare } = project(t)
   await prepare()
   t.notMatch(readFileSync(at('npm-calls'), 'utf8'), 'node:')

@@ -39,7 +39,7 @@ t.test('it runs .ci/run', async (t) => {
 })
 
 t.test(
-  'it keeps a bill of materials, which says what the program needs and what only its tests do',
+  'it keeps a bill of materials, which separates the packages for running from those for tests',
   async (t) => {
     const [command = ''] = commandsOf(jobs.sbom)
     const [program, ...args] = command.replace(/ > .*$/, '').split(' ')

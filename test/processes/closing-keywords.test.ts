@@ -1,4 +1,4 @@
-/** Keywords before a reference (`fixes #3`) close issues when what says so is merged or pushed. */
+/** Keywords before a reference (`fixes #3`) close issues when their text is merged or pushed. */
 import { randomUUID } from 'node:crypto'
 import type { EditIssueOption } from 'gitea-js'
 import t from 'tap'
@@ -35,7 +35,7 @@ async function repository(name: string, options: object = {}) {
   const pull = async (option: { title?: string; body?: string }, head: string, base = 'main') =>
     (await alice.repos.repoCreatePullRequest('alice', name, { title: 'P', head, base, ...option })).data
       .number ?? 0
-  /** Everything before has been reacted to when a later push has closed an issue. */
+  /** All earlier reactions are done when a later push has closed an issue. */
   const settled = async () => {
     const last = await open('the last one')
     await commit(`closes #${last}`, 'main')
@@ -162,7 +162,7 @@ t.test('closing keywords: the first push of an empty repository closes', async (
 })
 
 t.test(
-  'closing keywords: `closes o/r#4` with the permissions of who merged or pushed, in another repository, too',
+  'closing keywords: `closes o/r#4` with the permissions of the merging or pushing user, in another repository, too',
   async (t) => {
     const app = await repository('app')
     const issueOf = async (name: string, who = carol) => {
@@ -271,7 +271,7 @@ t.test(
   },
 )
 
-t.test('closing keywords: an event that comes again closes nothing again', async (t) => {
+t.test('closing keywords: a redelivered event closes nothing again', async (t) => {
   const { repoId, open, commit, pull, merge, closed, edit, state, events } = await repository('again')
   const issue = await open()
   await commit('Begin', 'topic')
@@ -287,19 +287,22 @@ t.test('closing keywords: an event that comes again closes nothing again', async
   t.equal((await events(issue)).filter(({ type }) => type === 'StatusChanged').length, 2)
 })
 
-t.test('closing keywords: what was old at the start closes nothing: an import is no push', async (t) => {
-  const { repoId, open, commit, pull, merge, closed, edit, state } = await repository('old')
-  const issue = await open()
-  await commit('Begin', 'topic')
-  const index = await pull({ title: `fixes #${issue}` }, 'topic')
-  await merge(index)
-  await closed(issue)
-  await edit(issue, { state: 'open' })
-  const merged = await mergeEvent(repoId, index)
-  if (merged === undefined) throw new Error('it is not merged')
-  const at = new Date(Date.now() - 48 * 60 * 60 * 1000).toISOString()
-  const event = decode({ ...merged, id: 'another', metadata: { ...merged.metadata, at } })
-  const process = references({ ...services, startedAfter: merged.position })
-  await process.react(event, contextOf(event))
-  t.equal(await state(issue), 'open')
-})
+t.test(
+  'closing keywords: events before the first start close nothing: an import is not a push',
+  async (t) => {
+    const { repoId, open, commit, pull, merge, closed, edit, state } = await repository('old')
+    const issue = await open()
+    await commit('Begin', 'topic')
+    const index = await pull({ title: `fixes #${issue}` }, 'topic')
+    await merge(index)
+    await closed(issue)
+    await edit(issue, { state: 'open' })
+    const merged = await mergeEvent(repoId, index)
+    if (merged === undefined) throw new Error('it is not merged')
+    const at = new Date(Date.now() - 48 * 60 * 60 * 1000).toISOString()
+    const event = decode({ ...merged, id: 'another', metadata: { ...merged.metadata, at } })
+    const process = references({ ...services, startedAfter: merged.position })
+    await process.react(event, contextOf(event))
+    t.equal(await state(issue), 'open')
+  },
+)

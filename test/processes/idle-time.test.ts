@@ -1,16 +1,13 @@
 import t from 'tap'
 import { untilIdle } from '../../src/processes/idle-time.ts'
 
-t.test(
-  'what waits for idle time begins when the event loop is used for less than half of the time',
-  async (t) => {
-    const used = [1, 0.9, 0.5, 0.49, 0]
-    await untilIdle(new AbortController().signal, 60_000, async () => used.shift() ?? 0)
-    t.same(used, [0])
-  },
-)
+t.test('idle work begins when the event loop is busy for less than half of the time', async (t) => {
+  const used = [1, 0.9, 0.5, 0.49, 0]
+  await untilIdle(new AbortController().signal, 60_000, async () => used.shift() ?? 0)
+  t.same(used, [0])
+})
 
-t.test('it does not wait for ever, nor when the server stops', async (t) => {
+t.test('it does not wait for ever, and not after the server has stopped', async (t) => {
   const stopping = new AbortController()
   let asked = 0
   const busy = async () => {
@@ -27,7 +24,7 @@ t.test('it does not wait for ever, nor when the server stops', async (t) => {
   t.equal(asked, 1)
 })
 
-t.test('an event loop that has nothing to do is idle', async (t) => {
+t.test('an event loop without work is idle', async (t) => {
   await untilIdle(new AbortController().signal, 60_000)
   t.pass('resolved')
 })

@@ -1,4 +1,4 @@
-/** Who may not write to a repository any more is assigned in it no more, as new assignees must be able to write. */
+/** A user without write permission loses the assignments in the repository, as assignees must be able to write. */
 import t from 'tap'
 import { issueStream } from '../../src/events/streams.ts'
 import { startTestServer } from '../start-server.ts'
@@ -18,7 +18,7 @@ const assigneesOf = async (path: string, index: number) =>
     ({ login }: { login: string }) => login,
   )
 
-/** An organization with a repository; `who` and alice are assigned in a closed and in an open issue of it. */
+/** An organization with a repository; `who` and alice are assigned to a closed and to an open issue of it. */
 async function assigned(org: string, who: string, grant: () => Promise<unknown>) {
   await call('alice', 'POST', '/orgs', { username: org })
   const { id } = await call('alice', 'POST', `/orgs/${org}/repos`, { name: 'app' })
@@ -52,7 +52,7 @@ t.test('a removed collaborator loses the assignments, with an event', async (t) 
   t.match(timeline.at(-1), { type: 'assignees', assignee: { login: 'bob' }, removed_assignee: true })
 })
 
-t.test('a collaborator who may only read loses them, too', async () => {
+t.test('a collaborator who is reduced to read permission loses them, too', async () => {
   const { path } = await assigned('lowered', 'bob', () =>
     call('alice', 'PUT', '/repos/lowered/app/collaborators/bob', { permission: 'write' }),
   )
@@ -60,7 +60,7 @@ t.test('a collaborator who may only read loses them, too', async () => {
   await gone(path)
 })
 
-t.test('who keeps the right by another way keeps them', async (t) => {
+t.test('a user with write permission from another source keeps them', async (t) => {
   const { path } = await assigned('kept', 'bob', async () => {
     await call('alice', 'PUT', '/repos/kept/app/collaborators/bob', { permission: 'write' })
     await call('alice', 'PUT', '/orgs/kept/members/bob', { permission: 'write' })
@@ -77,7 +77,7 @@ t.test('who keeps the right by another way keeps them', async (t) => {
   await gone(path)
 })
 
-t.test('who leaves a team, or a team that loses the right to write, loses them', async () => {
+t.test('a user who leaves a team, or whose team loses write permission, loses them', async () => {
   const team = async (org: string) => {
     const body = { name: 'writers', permission: 'write', units: ['repo.code', 'repo.issues', 'repo.pulls'] }
     const { id } = await call('alice', 'POST', `/orgs/${org}/teams`, body)

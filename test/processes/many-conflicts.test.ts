@@ -1,8 +1,8 @@
-/** What goes wrong for one pull request does not stop what the process does for the others on the same base. */
+/** A failure for one pull request does not stop the process for the others on the same base. */
 import t from 'tap'
 import { pullStream } from '../../src/events/streams.ts'
 import type { PullRepository } from '../commands/pull-requests/pull-repository.ts'
-import { startOn } from '../sizes/servers.ts'
+import { startOn } from '../sizes/server-on-store.ts'
 import { until } from '../until.ts'
 
 const FILES = 1500
@@ -46,7 +46,7 @@ t.test(
 )
 
 t.test(
-  'a scheduled merge that very many conflicting files refuse is given up, with their number',
+  'a scheduled merge that fails with very many conflicting files is given up, with their number',
   async (t) => {
     const own = await repository(t, 'scheduled')
     const head = await own.branch('wide', filesOf('of the pull request'))

@@ -1,4 +1,4 @@
-/** Repositories and attached files may lie on disks of their own, which may be missing at a start. */
+/** Repositories and attached files may be on separate disks, which may be missing at a start. */
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Api } from 'gitea-js'
@@ -70,7 +70,7 @@ for (const [what, attach] of Object.entries<(alice: Api<unknown>) => Promise<unk
 }
 
 t.test(
-  'a cut-off push to a repository that is not on disk waits, and no branch is taken for deleted',
+  'an interrupted push to a repository that is not on disk waits, and no branch is recorded as deleted',
   async (t) => {
     const server = await startTestServer(t)
     const { services } = server

@@ -1,4 +1,4 @@
-/** How a process goes on after a failure. */
+/** Retries of a process after a failure. */
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { append } from '../../src/commands/execution/append.ts'
@@ -15,8 +15,8 @@ const RETRY_MS = [1, 2, 3]
 const away = (what: string) => new StoreUnavailable(`${what} does not answer`)
 
 /**
- * A process that reacts to two events as `react` says. It does not want the event after them. `reactions`: the sequences
- * that it has reacted to.
+ * A process that reacts to two events as `react` says, and ignores the event after them. `reactions`: the sequences of
+ * its reactions.
  */
 async function started(
   t: Test,
@@ -83,7 +83,7 @@ async function started(
 }
 
 t.test(
-  'an outage of a store loses no reaction, however long it takes, and whatever fails in it',
+  'an outage of a store loses no reaction, whatever its duration and whatever fails in it',
   async (t) => {
     for (const which of ['the log', 'the read models']) {
       await t.test(which, async (t) => {
@@ -120,7 +120,7 @@ t.test(
   },
 )
 
-t.test('a process gives up on an event that fails each time, and goes on with the next', async (t) => {
+t.test('a process gives up on an event that fails each time, and continues with the next', async (t) => {
   for (const error of [new Error('a mistake'), new StoreUnavailable('the stream is written too slowly')]) {
     await t.test(error.message, async (t) => {
       const { runner, reactions, tries, done } = await started(t, async (sequence) => {
@@ -134,7 +134,7 @@ t.test('a process gives up on an event that fails each time, and goes on with th
   }
 })
 
-t.test('a failure that passes is no reason to give up', async (t) => {
+t.test('a temporary failure is retried', async (t) => {
   const { reactions, done } = await started(t, async (_, tries) => {
     if (tries <= RETRY_MS.length) throw new Error('for a moment')
   })
@@ -142,7 +142,7 @@ t.test('a failure that passes is no reason to give up', async (t) => {
   t.same(reactions, ['one', 'two'])
 })
 
-t.test('a process that waits for a store ends when it is told to', async (t) => {
+t.test('a process that waits for a store ends at the stop', async (t) => {
   const { runner, reactions, tries } = await started(
     t,
     () => Promise.reject(away('the log')),
@@ -154,7 +154,7 @@ t.test('a process that waits for a store ends when it is told to', async (t) => 
 })
 
 t.test(
-  'a process that is started again, because another one could not be, reacts to each event once',
+  'a process that is restarted, because another one could not start, reacts to each event once',
   async (t) => {
     const { runner, reactions, done } = await started(t, async () => {})
     await runner.start()

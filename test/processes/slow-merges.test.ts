@@ -24,7 +24,7 @@ async function conflicting(t: Test, name: string, count: number) {
   }
   await branch('main', { 'a.txt': 'of main\n' }, 'main')
   const [move] = (await eventsIn(server, gitStream(repoId))).slice(-1)
-  // What the server's own process still has to do would be noted with what the test notes.
+  // Removes the pending work of the server's own process from the test's record.
   await until('the process has done what follows', async () => {
     const checkpoint = await services.readStore.checkpoint('process_pull_heads')
     return move !== undefined && (checkpoint?.position ?? 0) >= move.position
@@ -48,7 +48,7 @@ async function conflicting(t: Test, name: string, count: number) {
   return { repoId, refs, lastCheck }
 }
 
-/** What tries merges until the test ends. */
+/** The worker that tries merges until the test ends. */
 function lateMerges(t: Test, options: Parameters<typeof createLateMerges>[2]) {
   const ending = new AbortController()
   const late = createLateMerges(services, ending.signal, options)
@@ -61,7 +61,7 @@ function lateMerges(t: Test, options: Parameters<typeof createLateMerges>[2]) {
 
 const isDone = (repoId: number) => async () => (await notes.get(repoId)) === undefined
 
-t.test('merges that take long to try keep no other repository waiting: a worker tries them', async (t) => {
+t.test('slow merges block no other repository: a worker tries them', async (t) => {
   const { repoId, refs, lastCheck } = await conflicting(t, 'slow', 3)
   await lateMerges(t, { atOnceMs: 0 }).check(aContext(), 7, repoId, refs.slice(0, 2))
   t.match(await lastCheck(1), { mergeable: true }, 'it was not waited for')
@@ -81,7 +81,7 @@ t.test('merges that take long to try keep no other repository waiting: a worker 
   for (const { index } of refs) t.match(await lastCheck(index), { mergeable: false, conflicts: ['a.txt'] })
 })
 
-t.test('a merge that takes too long to try, also by itself, counts as one that cannot be done', async (t) => {
+t.test('a merge that takes too long to try, also by itself, counts as a conflict', async (t) => {
   const { repoId, refs, lastCheck } = await conflicting(t, 'too-slow', 2)
   const late = lateMerges(t, { atOnceMs: 0, tryMs: 0 })
   late.start(() => 'here')
@@ -93,7 +93,7 @@ t.test('a merge that takes too long to try, also by itself, counts as one that c
 })
 
 t.test(
-  'a client waits a minute at most for a merge to be tried, and one that takes longer is none',
+  'a client waits at most a minute for a trial merge, and a slower one counts as a conflict',
   async (t) => {
     const { repoId, refs } = await conflicting(t, 'opening', 1)
     const [pull] = await Promise.all(refs.map((ref) => pulls.load(services, ref)))
@@ -103,7 +103,7 @@ t.test(
   },
 )
 
-t.test('a merge that git cannot try, also by itself, is given up, and keeps no other waiting', async (t) => {
+t.test('a merge that git cannot try, also by itself, is given up, and blocks no other', async (t) => {
   const tried: number[][] = []
   const late = lateMerges(t, {
     atOnceMs: 0,
@@ -121,7 +121,7 @@ t.test('a merge that git cannot try, also by itself, is given up, and keeps no o
   t.strictSame(tried, [[1, 2], [1], [2]])
 })
 
-t.test('what is tried when the server stops ends at once, and stays noted', async (t) => {
+t.test('running trial merges end immediately at a stop, and stay recorded', async (t) => {
   const { repoId, refs } = await conflicting(t, 'stopping', 1)
   await lateMerges(t, { atOnceMs: 0 }).check(aContext(), 7, repoId, refs)
   const ending = new AbortController()
@@ -136,7 +136,7 @@ t.test('what is tried when the server stops ends at once, and stays noted', asyn
   t.match(await notes.get(repoId), { pulls: [{ index: 1, position: 7 }] })
 })
 
-t.test('a merge that is to be tried again while it is tried stays noted', async (t) => {
+t.test('a merge that is queued again while it is tried stays recorded', async (t) => {
   await notes.add({ repoId: 99, actor: null }, [1, 2], 5)
   const before = await notes.get(99)
   await notes.add({ repoId: 99, actor: null }, [2], 6)
@@ -146,7 +146,7 @@ t.test('a merge that is to be tried again while it is tried stays noted', async 
   t.equal(await notes.get(99), undefined)
 })
 
-t.test('the merges of a repository that was deleted are forgotten', async (t) => {
+t.test('the merges of a deleted repository are removed', async (t) => {
   await notes.add({ repoId: 98, actor: null }, [1], 5)
   lateMerges(t, {}).start(() => 'here')
   await until('they are forgotten', isDone(98))

@@ -2,10 +2,10 @@
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
 import type { Fold } from '../../src/projections/projector/read-model.ts'
 
-/** The time of the event at that place in the list. */
+/** The time of the event at that index. */
 export const at = (place: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, place)).toISOString()
 
-/** The document with that id after the events, which happen one second apart. `before` is the document before them. */
+/** The document with that id after the events, which happen one second apart. `before` is the previous document. */
 export function documentOf<D extends object>(
   fold: Fold<D>,
   id: string,

@@ -1,4 +1,4 @@
-/** A start that cannot use MongoDB says so in one line, which names the setting and what to do. */
+/** A start that cannot use MongoDB prints one line with the setting and the remedy. */
 import { promises } from 'node:dns'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -74,7 +74,7 @@ t.test('MongoDB start errors: TLS wanted, TLS not wanted, certificates', async (
   const unknown =
     /127\.0\.0\.1:\d+: the certificate of the server comes from an unknown CA: name .* tlsCAFile/
   const noFile = '?tls=true&tlsCAFile=/nowhere/ca.pem'
-  // Each waits for the driver to give up.
+  // Each waits for the driver's timeout.
   await Promise.all([
     refused(
       t,
@@ -107,31 +107,34 @@ t.test('MongoDB start errors: unreachable, silent, unknown host', async (t) => {
   ])
 })
 
-t.test("a MongoDB that lacks what we need is refused at start with the server's own message", async (t) => {
-  const needed = [
-    '$cond',
-    '$bsonSize',
-    '$unionWith',
-    '$lookup',
-    '$count',
-    '$project',
-    '$sort',
-    '$skip',
-    '$limit',
-  ]
-  for (const lacks of [...needed, '$in', '$regex', '$gte', '$exists']) {
-    const { double, url } = await started(t, { lacks })
-    const said = `${lacks.replace('$', '\\$')} is not supported by the double`
-    const message = new RegExp(
-      `^mergelog: MONGODB_URL: this server cannot answer a query that Mergelog needs; use MongoDB 5\\.0 or later\\. It says: ${said}$`,
-    )
-    await refused(t, url(), message)
-    t.notOk(
-      double.commands.some((name) => /insert|update|create/i.test(name)),
-      'nothing was written',
-    )
-  }
-})
+t.test(
+  "a MongoDB that lacks a required feature is refused at start with the server's own message",
+  async (t) => {
+    const needed = [
+      '$cond',
+      '$bsonSize',
+      '$unionWith',
+      '$lookup',
+      '$count',
+      '$project',
+      '$sort',
+      '$skip',
+      '$limit',
+    ]
+    for (const lacks of [...needed, '$in', '$regex', '$gte', '$exists']) {
+      const { double, url } = await started(t, { lacks })
+      const said = `${lacks.replace('$', '\\$')} is not supported by the double`
+      const message = new RegExp(
+        `^mergelog: MONGODB_URL: this server cannot answer a query that Mergelog needs; use MongoDB 5\\.0 or later\\. It says: ${said}$`,
+      )
+      await refused(t, url(), message)
+      t.notOk(
+        double.commands.some((name) => /insert|update|create/i.test(name)),
+        'nothing was written',
+      )
+    }
+  },
+)
 
 t.test('MongoDB start errors: an unknown host for mongodb+srv', async (t) => {
   const { resolve } = promises

@@ -580,7 +580,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(await keys(store, { labels: 'x' }), 'b')
   })
 
-  t.test('a checkpoint is moved only by the one who knows it', async (t) => {
+  t.test('a checkpoint is moved only by its current holder', async (t) => {
     const store = await storeWith(t)
     const at = (position: number, version = 1): Checkpoint => ({ position, version })
     t.equal(await store.moveCheckpoint('x', at(1), at(2)), false, 'there is none')
@@ -752,7 +752,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(found[0]?.note?.deep.text, text)
   })
 
-  t.test('a checkpoint keeps which event it is at, until it moves without one', async (t) => {
+  t.test('a checkpoint keeps the id of its event, until it moves without one', async (t) => {
     const store = await storeWith(t)
     await store.apply([], new Map([['reader', { position: 12, version: 3, event: '12:a' }]]))
     t.strictSame(await store.checkpoint('reader'), { position: 12, version: 3, event: '12:a' })
@@ -863,7 +863,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       const all = await store.find(cards, {}, { sort: [['rank', 1]], limit: 300 })
       t.equal(all.length, 300)
       reads += 1
-      // An embedded store answers without a turn of the event loop. Give the writer one.
+      // An embedded store answers without an iteration of the event loop. Give the writer one.
       await nextTurn()
     }
     await writes

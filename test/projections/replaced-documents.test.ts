@@ -58,7 +58,7 @@ function project(t: Test, events: EventStore, views: ReadStore) {
 }
 
 t.test(
-  'a change names what it replaces: what the fold has read, or nothing where an event creates',
+  "a change names the document that it replaces: the fold's input, or none where an event creates",
   async (t) => {
     const { events, views } = openStores(t)
     await write(events, opened)
@@ -86,7 +86,7 @@ interface Card {
 const cards: Collection<Card> = { name: 'cards', indexes: [], arrays: ['labels'] }
 
 t.test(
-  'a put that names what it replaces is written without a read, and changes the same rows',
+  'a put that names the replaced document is written without a read, and changes the same rows',
   async (t) => {
     const file = join(t.testdir(), 'views.db')
     const db = openSqlite(file, 'NORMAL')
@@ -121,43 +121,40 @@ t.test(
   },
 )
 
-t.test(
-  'a batch whose answer was lost comes again in other parts, and leaves nothing of the past',
-  async (t) => {
-    const { events, views } = openStores(t)
-    let toLose = 0
-    const forgetful: ReadStore = {
-      ...views,
-      async apply(changes, checkpoints) {
-        await views.apply(changes, toLose > 0 ? new Map() : checkpoints)
-        toLose -= 1
-        if (toLose >= 0) throw new StoreUnavailable('the answer was lost')
-      },
-    }
-    /** After the loss, the events come one by one. */
-    const split: EventStore = {
-      ...events,
-      async *subscribe(options) {
-        for await (const batch of events.subscribe(options)) {
-          if (toLose > 0) yield batch
-          else for (const event of batch) yield [event]
-        }
-      },
-    }
-    const projector = project(t, split, forgetful)
-    await projector.start()
-    toLose = 1
-    const { position } = await write(events, labelled, retitled, unlabelled)
-    t.equal(await projector.waitFor(position, 20_000), true)
-    t.ok(toLose < 0, 'one was lost')
-    t.match(await views.get(issueFold.collection, '1.1'), { title: 'New words', labels: [] })
-    t.same(await views.ids(issueFold.collection, { labelIds: BUG.id }), [])
-    t.same(await found(views, 'new', 'words'), ['1.1'])
-    t.same(await found(views, 'old'), [])
-  },
-)
+t.test('a batch whose answer was lost is retried in other parts, and leaves no older data', async (t) => {
+  const { events, views } = openStores(t)
+  let toLose = 0
+  const forgetful: ReadStore = {
+    ...views,
+    async apply(changes, checkpoints) {
+      await views.apply(changes, toLose > 0 ? new Map() : checkpoints)
+      toLose -= 1
+      if (toLose >= 0) throw new StoreUnavailable('the answer was lost')
+    },
+  }
+  /** After the loss, the events come one by one. */
+  const split: EventStore = {
+    ...events,
+    async *subscribe(options) {
+      for await (const batch of events.subscribe(options)) {
+        if (toLose > 0) yield batch
+        else for (const event of batch) yield [event]
+      }
+    },
+  }
+  const projector = project(t, split, forgetful)
+  await projector.start()
+  toLose = 1
+  const { position } = await write(events, labelled, retitled, unlabelled)
+  t.equal(await projector.waitFor(position, 20_000), true)
+  t.ok(toLose < 0, 'one was lost')
+  t.match(await views.get(issueFold.collection, '1.1'), { title: 'New words', labels: [] })
+  t.same(await views.ids(issueFold.collection, { labelIds: BUG.id }), [])
+  t.same(await found(views, 'new', 'words'), ['1.1'])
+  t.same(await found(views, 'old'), [])
+})
 
-t.test('events that come again after a crash leave each document as it is', async (t) => {
+t.test('redelivered events after a crash leave each document unchanged', async (t) => {
   const { events, views } = openStores(t)
   const first = project(t, events, views)
   await first.start()

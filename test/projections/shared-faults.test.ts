@@ -1,6 +1,6 @@
 /**
- * Three nodes on one MongoDB whose calls fail, fail after they were carried out, or take long; nodes are taken for gone,
- * end and begin meanwhile. What was acknowledged is shown by every node. The seed is fixed; `SHARED_FAULTS_SEED=7
+ * Three nodes on one MongoDB whose calls fail, fail after their execution, or are slow; meanwhile nodes are fenced out,
+ * stop and start. Every node shows each acknowledged write. The seed is fixed; `SHARED_FAULTS_SEED=7
  * SHARED_FAULTS_STEPS=500 node test/run.ts test/projections/shared-faults.test.ts` tries more.
  */
 import { randomUUID } from 'node:crypto'
@@ -63,7 +63,7 @@ const FOLDS = [counted, begun, quiet]
 
 const away = () => new StoreUnavailable('away')
 
-/** Calls that fail now and then, as long as `faults.oneIn` says so: one call in so many. */
+/** Makes one in `faults.oneIn` calls fail. */
 function troubled(random: Random, faults: { oneIn: number }) {
   async function call<T>(run: () => Promise<T>, some: () => Promise<unknown> = run): Promise<T> {
     if (faults.oneIn === 0 || !random.isOneIn(faults.oneIn)) return run()
@@ -105,7 +105,7 @@ function troubled(random: Random, faults: { oneIn: number }) {
 }
 
 t.test(
-  `every node shows what was acknowledged, whatever calls of the store fail (seed ${SEED})`,
+  `every node shows each acknowledged write, whatever calls of the store fail (seed ${SEED})`,
   async (t) => {
     const { dir, events, gone, startNode } = await startShared(t)
     const random = randomOf(SEED)
@@ -146,7 +146,7 @@ t.test(
       return node
     }
 
-    /** What requests to a node show; undefined when it answers 503. */
+    /** The answers of a node; undefined when it answers 503. */
     async function shown({ projector, views }: Node): Promise<unknown> {
       try {
         await projector.current()

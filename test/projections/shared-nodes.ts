@@ -25,7 +25,7 @@ interface NodeOptions {
   events?: EventStore
   /** The store as the node has it. */
   changed?: (store: SharedReadStore) => SharedReadStore
-  /** How long generations stay that nobody writes. */
+  /** Lifetime of generations without a writer, in milliseconds. */
   unheldMs?: number
 }
 
@@ -42,7 +42,7 @@ export const take = (events: EventStore, sequence: string, times = 1) =>
     'any',
   )
 
-/** Who lives is decided by the test. */
+/** The test decides which nodes are alive. */
 function cluster() {
   const gone = new Set<string>()
   return {

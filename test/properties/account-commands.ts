@@ -1,4 +1,4 @@
-/** Random commands to users and organizations, and to the chain that the server serves. */
+/** Random commands to users and organizations, and to the chain. */
 import fc from 'fast-check'
 import { hasId, valueAt } from '../../src/commands/execution/id-map.ts'
 import {
@@ -67,13 +67,13 @@ const hasOtherAdmin = (world: World, who: AccountRef) =>
     return id !== who.id && state.status === 'existing' && user.isActiveAdmin(state.settings)
   })
 
-/** How many of the world's repositories an account owns. */
+/** Number of the world's repositories that an account owns. */
 const owned = (world: World, who: AccountRef) =>
   REPOSITORIES.map((id) => world.repositories.now(id)).filter(
     (state) => state.status === 'active' && state.owner.id === who.id,
   ).length
 
-/** How many of the world's repositories and organizations a user owns or is in. */
+/** Number of the world's repositories and organizations of a user, as owner or member. */
 function belongings(world: World, who: AccountRef) {
   const organization = world.organizations.now(ACME.id)
   const isMember = organization.status === 'active' && hasId(organization.members, who.id)
@@ -214,7 +214,7 @@ export const accountCommands = [
         const isThere = state.status === 'active' && hasId(state.teams, team)
         return isThere ? [] : decideCreateTeam(state, actor, team, settings)
       })
-      // What is taken away was given before.
+      // Only existing grants are removed.
       if (what === 'remove') {
         world.organizations.change(ACME.id, by, (state) => decideAddTeamMember(state, actor, team, who))
       }

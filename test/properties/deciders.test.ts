@@ -1,4 +1,4 @@
-/** No sequence of commands reaches a state that the rules forbid. Each title says where its rule is from. */
+/** No sequence of commands reaches a state that the rules forbid. Each title names the source of its rule. */
 import assert from 'node:assert/strict'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -45,7 +45,7 @@ function eachPull(
 
 const once = <T>(all: readonly T[], what: string) => assert.equal(new Set(all).size, all.length, what)
 
-t.test('every decider is given commands, and every event of theirs happens', async (t) => {
+t.test('every decider gets commands, and each of its events happens', async (t) => {
   const world = emptyWorld()
   t.ok(Object.keys(aggregates).every((name) => name in world))
   const here = fileURLToPath(new URL('.', import.meta.url))
@@ -231,7 +231,7 @@ always('labels and assignees are there once', ({ issues, pulls }) => {
   }
 })
 
-/** What is open, by stream, and what depends on what: from the log alone. */
+/** The open issues by stream, and their dependencies: from the log alone. */
 function replayed(
   log: readonly Recorded<DomainEvent>[],
   each: (event: Recorded<DomainEvent>, so: Past) => void,
@@ -292,7 +292,7 @@ always('no issue depends on itself, twice on another, or in a circle', ({ log })
   }
 })
 
-/** What each kind of stream begins with, and what ends it. A comment has its life inside the stream of its issue. */
+/** The first and last events of each kind of stream. A comment lives inside the stream of its issue. */
 const LIVES = {
   user: ['UserCreated', 'UserDeleted'],
   org: ['OrganizationCreated', 'OrganizationDeleted'],
@@ -463,9 +463,7 @@ always(
   },
 )
 
-/**
- * Each of these is something new, also when all its values are the same; or it was decided on the stream of before.
- */
+/** Each of these is new, even if all its values are equal; or the decision used the earlier stream. */
 const NEW_EACH_TIME = [
   'CommitStatusPosted',
   'AttachmentAdded',

@@ -1,6 +1,6 @@
 /**
- * Random commands to issues and pull requests: what both have. What a route finds out before it decides (a milestone,
- * open dependencies) is found out in the world in the same way.
+ * Random commands to issues and pull requests. The look-ups of a route before its decision (a milestone, open
+ * dependencies) are simulated in the world.
  */
 import fc from 'fast-check'
 import * as comment from '../../src/commands/comments/comment.decider.ts'
@@ -80,7 +80,7 @@ function changeDiscussion(
   } else world.pulls.change(of, who, (state) => (state.status === 'none' ? gone : decide(state)))
 }
 
-/** The milestone, if the repository has it: as a route looks it up. */
+/** The milestone, if the repository has it, like a route's look-up. */
 function milestoneIn(world: World, ofRepo: number, id: number | null): MilestoneRef | null {
   const state = id === null ? undefined : world.milestones.now(id)
   if (state?.status !== 'active' || state.milestone.repoId !== ofRepo) return null
@@ -137,7 +137,7 @@ export const open = (world: World, of: IssueRef, who: AccountRef, given: Opening
 const opening = record(fields)
 export type Opening = typeof opening extends fc.Arbitrary<infer T> ? T : never
 
-/** What can be erased: the log of this world has no sealed texts, so they are taken for sealed. */
+/** Erasable texts: the log of this world has no sealed texts, so its texts count as sealed. */
 function erasable(world: World, of: IssueRef) {
   const facts = emptyErasable()
   const stream = discussionStream({ ...of, isPull: isPull(of) })

@@ -1,4 +1,4 @@
-/** Folds are deterministic and idempotent, and agree with each other and with the deciders, whatever the log holds. */
+/** Folds are deterministic and idempotent, and agree with each other and with the deciders, for any log. */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
@@ -49,9 +49,9 @@ const storeOf = (documents: Documents) => ({
   },
 })
 
-/** What the events change. Fails when the fold throws. */
+/** The changes of the events. Fails when the fold throws. */
 async function changesOf(model: ReadModel, events: Log, documents: Documents): Promise<readonly Change[]> {
-  // Like the projector, which gives a model only what it handles.
+  // Like the projector, which passes only handled events to a model.
   const { changes, poison } = await model.advance(events.filter(model.handles), storeOf(documents))
   if (poison !== undefined)
     throw new Error(`${model.name} stops at ${poison.event.type}`, { cause: poison.error })
@@ -74,7 +74,7 @@ async function folded(model: ReadModel, ...batches: readonly Log[]): Promise<Doc
   return documents
 }
 
-/** By id: what is in a map in another order is the same. */
+/** By id, because the order inside a map does not matter. */
 const sorted = (documents: Documents) => [...documents].sort(([a], [b]) => (a < b ? -1 : 1))
 
 /** A rule for each read model and the log of each world. `early` and `late` are places in the log. */
@@ -108,7 +108,7 @@ eachModel('idempotent: what a document has taken already changes nothing', async
   const documents = await folded(model, log)
   const once = sorted(documents)
   const again = await changesOf(model, log.slice(early), documents)
-  // A document that an event begins is not looked up: it comes again, at most as it is.
+  // A document that an event creates is not read first: a redelivery writes it again.
   const changed = again.filter(
     (change) => change.op === 'put' && change.position > (documents.get(change.id)?.position ?? Infinity),
   )
@@ -153,12 +153,12 @@ eachModel('when a document was updated never goes back, also when the clock does
   }
 })
 
-/** What others are in or about. In a server it exists before they do. */
+/** Documents that others refer to, which exist first in a server. */
 const FIRST = /^(user|org|repo|milestone)-/
-/** What users say of an issue, which exists before they do. */
+/** Users' documents about an issue, which exists first. */
 const LAST = /^subscription-/
 
-/** The time of the last change is that of whatever comes last; the others are places in the log. */
+/** The time of the last change is that of the last event; the others are positions in the log. */
 const OF_ORDER = new Set('updatedAt since madeAt position watchedFrom namedTo seenTo marked'.split(' '))
 
 eachModel('the order of streams that do not know each other makes no difference', async (model, log) => {
@@ -373,7 +373,7 @@ always('documents of accounts and tokens say what their deciders know', ({ log, 
 
 always('who hears of an issue is the same in the documents of issues and of people', ({ log }) => {
   const activities = documentsOf(activityFold, log)
-  // Who took part in a deleted issue is removed later.
+  // Participants of a deleted issue are removed later.
   const hears = [...documentsOf(participationFold, log)].flatMap(([id, { active, repoId, index }]) =>
     active && activities.has(issueId(repoId, index)) ? [id] : [],
   )

@@ -1,4 +1,4 @@
-/** Histories: random commands to every decider, and the worlds that they lead to. */
+/** Histories: random commands to every decider, and the resulting worlds. */
 import fc from 'fast-check'
 import { decideAddAttachment } from '../../src/commands/comments/comment.decider.ts'
 import { decideCreateMilestone } from '../../src/commands/milestones/milestone.decider.ts'

@@ -79,7 +79,7 @@ function decideMerge(
   })
   if (refusal !== undefined) return refusal
   const merge = { style, commit, head: state.head.sha, mergeBase: state.mergeBase, by, deleteBranch }
-  // It has happened already, so there is nothing to schedule.
+  // It has happened already, so it cannot be scheduled.
   if (style === 'manually-merged') return pull.decideManuallyMerged(state, merge)
   if (scheduling) {
     return pull.decideSchedule(state, {

@@ -139,12 +139,12 @@ export const repositoryCommands = [
     (world, { id, by, to, what, visibility: ownerVisibility }) => {
       const owner = { ...to, kind: 'user' as const }
       const teamIds: number[] = []
-      // As in the request: a user who is gone gets nothing.
+      // As in the request: a deleted user gets nothing.
       if (what !== 'forget' && world.users.now(to.id).status !== 'existing') return
       const ownerIn = (state: repository.RepositoryState) => (state.status === 'active' ? state.owner.id : 0)
       const offer = (state: repository.RepositoryState) =>
         ownership.decideStartTransfer(state, ownerIn(state), { sender: by, recipient: owner, teamIds })
-      // What is accepted or ended was offered before.
+      // Only a pending offer is accepted or cancelled.
       if (what !== 'give') world.repositories.change(id, by, offer)
       world.repositories.change(id, by, (state) => {
         switch (what) {
@@ -214,7 +214,7 @@ export const repositoryCommands = [
     },
   ),
 ]
-/** A repository goes with all that is in it, so it goes seldom. */
+/** Deletions are rare, because they remove all resources of a repository. */
 export const deleteRepository = onRepository('delete repository', fc.constant(null), repository.decideDelete)
 
 const scopeOf = (id: number) =>

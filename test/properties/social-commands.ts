@@ -1,4 +1,4 @@
-/** Random commands to what people do with what others have made. */
+/** Random commands to reactions, stars, watches and subscriptions. */
 import fc from 'fast-check'
 import {
   decideAddGpgKey,

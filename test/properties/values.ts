@@ -1,6 +1,6 @@
 /**
- * What the random commands are made of. The values are few, so that commands meet each other: three users, two
- * repositories, four issues and pull requests in each, three commits.
+ * The values of random commands. They are few, so that commands interact: three users, two repositories, four issues
+ * and pull requests in each, three commits.
  */
 import fc from 'fast-check'
 import type { Decision } from '../../src/commands/execution/decider.ts'
@@ -28,7 +28,7 @@ export interface Command {
   act(world: World): void
 }
 
-/** A command with what it is given. Its text is what a failure prints. */
+/** A command with its arguments. A failure prints its text. */
 export const command = <Given>(
   name: string,
   given: fc.Arbitrary<Given>,
@@ -39,7 +39,7 @@ export const command = <Given>(
     [fc.toStringMethod]: () => `${name} ${fc.stringify(values)}`,
   }))
 
-/** Objects like those that JSON gives: by default the library's have no prototype. */
+/** Objects like parsed JSON: by default the library's have no prototype. */
 export const record = <T>(model: { [Key in keyof T]: fc.Arbitrary<T[Key]> }) =>
   fc.record<T>(model, { noNullPrototype: true })
 /** The same, with any of the fields. */
@@ -61,5 +61,5 @@ export const visibility = oneOf(VISIBILITIES)
 
 export const gone: Decision<never> = { refused: 'notFound', message: 'not found' }
 
-/** The next id of a comment, a status or a password: each is given once. */
+/** The next id of a comment, a status or a password, never repeated. */
 export const nextId = (world: World) => 1000 + world.log.length

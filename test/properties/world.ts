@@ -1,7 +1,6 @@
 /**
- * A small world for property tests: a log in memory that is reached only through the real deciders. Every event goes
- * through JSON and the codec, as one that was read from the log. All states and events are frozen: who changes one in
- * place throws.
+ * A small world for property tests: a log in memory behind the real deciders. Every event passes through JSON and the
+ * codec, as if read from the log. All states and events are frozen, so that in-place changes throw.
  */
 import { commentDecider } from '../../src/commands/comments/comment.decider.ts'
 import type { Decider, Decision } from '../../src/commands/execution/decider.ts'
@@ -38,14 +37,14 @@ export const SETTINGS = {
   numRuns: Number(process.env.PROPERTY_RUNS ?? 40),
 }
 
-/** A command that was not refused, and changed something. */
+/** A command that was accepted, and changed something. */
 export interface Step<State> {
   stream: string
   by: AccountRef
   before: State
   after: State
   events: readonly Recorded<DomainEvent>[]
-  /** The types of the events that the same command would give again. */
+  /** The types of events that the same command would append again. */
   again: readonly string[]
 }
 
@@ -100,7 +99,7 @@ export function emptyWorld() {
             const decider = deciderOf(id)
             return decider.handles(event) ? decider.evolve(state, event) : state
           }, deciderOf(id).initialState),
-      /** Takes what another aggregate has written into the stream. */
+      /** Copies another aggregate's events into the stream. */
       follow(id: Id): void {
         states.set(keyOf(id), frozen(this.loaded(id)))
       },

@@ -1,4 +1,4 @@
-/** Texts and commits that name an issue or pull request are in its timeline. */
+/** Texts and commits that name an issue or pull request appear in its timeline. */
 import type { TimelineComment } from 'gitea-js'
 import t from 'tap'
 import { decode } from '../../src/events/codec.ts'
@@ -109,7 +109,7 @@ t.test(
 )
 
 t.test(
-  'cross references: only those who may read the place that mentions it see it, and it is not counted',
+  'cross references: a mention is visible only to readers of its place, and is not counted',
   async (t) => {
     const own = await repository('open')
     const hidden = await repository('hidden', { private: true, auto_init: true })
@@ -139,7 +139,7 @@ t.test(
   },
 )
 
-t.test('cross references: who may not read an issue does not refer to it', async (t) => {
+t.test('cross references: a user without read access to an issue cannot refer to it', async (t) => {
   const hidden = await repository('secret', { private: true })
   const own = await repository('public')
   const target = await hidden.open()
@@ -151,41 +151,38 @@ t.test('cross references: who may not read an issue does not refer to it', async
   await hidden.shows(target, 'comment_ref')
 })
 
-t.test(
-  'cross references: a text that is edited, deleted or erased refers to what it names now',
-  async (t) => {
-    const own = await repository('edited')
-    const [first, second, issue] = [await own.open(), await own.open(), await own.open()]
-    const comment = await own.say(issue, `#${first}`)
-    await own.shows(first, 'comment_ref')
-    const before = (await own.timeline(first)).rows[0]
-    const edit = (body: string) => alice.repos.issueEditComment('alice', 'edited', comment, { body })
-    await edit(`#${first} and #${second}, but not \`#${issue}\``)
-    await own.shows(second, 'comment_ref')
-    t.match((await own.timeline(first)).rows, [{ id: before?.id, created_at: before?.created_at }])
-    await edit(`only #${second}`)
-    await own.shows(first)
-    await alice.repos.issueDeleteComment('alice', 'edited', comment)
-    await own.shows(second)
-    await alice.repos.issueEditIssue('alice', 'edited', issue, {
-      title: `like #${first}`,
-      body: `#${second}`,
-    })
-    await own.shows(first, 'issue_ref')
-    await own.shows(second, 'issue_ref')
-    await alice.repos.issueEditIssue('alice', 'edited', issue, { title: 'no more' })
-    await own.shows(first)
-    await own.say(issue, `#${first}`)
-    await own.shows(first, 'comment_ref')
-    const erased = await server.fetch('alice', `/api/v1/repos/alice/edited/issues/${issue}/erase`, {
-      method: 'POST',
-      body: '{"all": true}',
-    })
-    t.ok(erased.ok, `${erased.status}`)
-    await own.shows(first)
-    await own.shows(second)
-  },
-)
+t.test('cross references: an edited, deleted or erased text refers to its current targets', async (t) => {
+  const own = await repository('edited')
+  const [first, second, issue] = [await own.open(), await own.open(), await own.open()]
+  const comment = await own.say(issue, `#${first}`)
+  await own.shows(first, 'comment_ref')
+  const before = (await own.timeline(first)).rows[0]
+  const edit = (body: string) => alice.repos.issueEditComment('alice', 'edited', comment, { body })
+  await edit(`#${first} and #${second}, but not \`#${issue}\``)
+  await own.shows(second, 'comment_ref')
+  t.match((await own.timeline(first)).rows, [{ id: before?.id, created_at: before?.created_at }])
+  await edit(`only #${second}`)
+  await own.shows(first)
+  await alice.repos.issueDeleteComment('alice', 'edited', comment)
+  await own.shows(second)
+  await alice.repos.issueEditIssue('alice', 'edited', issue, {
+    title: `like #${first}`,
+    body: `#${second}`,
+  })
+  await own.shows(first, 'issue_ref')
+  await own.shows(second, 'issue_ref')
+  await alice.repos.issueEditIssue('alice', 'edited', issue, { title: 'no more' })
+  await own.shows(first)
+  await own.say(issue, `#${first}`)
+  await own.shows(first, 'comment_ref')
+  const erased = await server.fetch('alice', `/api/v1/repos/alice/edited/issues/${issue}/erase`, {
+    method: 'POST',
+    body: '{"all": true}',
+  })
+  t.ok(erased.ok, `${erased.status}`)
+  await own.shows(first)
+  await own.shows(second)
+})
 
 t.test(
   'cross references: a commit is shown once, whatever branches get it, also by a push of a branch',
@@ -207,7 +204,7 @@ t.test(
 )
 
 t.test(
-  'cross references: an edit of a title alone resolves its references with the rights of its editor, not those of the body anew',
+  "cross references: an edit of a title alone resolves its references with its editor's permissions, and leaves those of the body",
   async (t) => {
     const own = await repository('titles')
     const hidden = await repository('hidden-from-editors', { private: true })
@@ -236,7 +233,7 @@ t.test(
 )
 
 t.test(
-  'cross references: events that come again after later edits change nothing: the newest text counts',
+  'cross references: redelivered events after later edits change nothing: the newest text counts',
   async (t) => {
     const own = await repository('repeated')
     const [first, target] = [await own.open(), await own.open()]
@@ -261,7 +258,7 @@ t.test(
 )
 
 t.test(
-  'cross references: an event that comes again records nothing, nor one that was old at the start',
+  'cross references: a redelivered event records nothing, nor does an event before the first start',
   async (t) => {
     const own = await repository('again')
     const target = await own.open()

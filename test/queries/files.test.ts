@@ -146,30 +146,33 @@ t.test('a directory lists its entries in the order of git, whole or in pages', a
   t.equal(before.length, 2)
 })
 
-t.test('the rows of a directory are made in pieces, and others go on between two of them', async (t) => {
-  const { services } = server
-  const repository = await services.views.repositories.get(`${data.id}`)
-  if (repository === undefined) throw new Error('the repository is missing')
-  const done: string[] = []
-  const place = {
-    repository,
-    commit: { kind: 'branch' as const, name: 'main', sha },
-    get publicUrl() {
-      done.push('row')
-      setImmediate(() => done.push('others'))
-      for (const began = performance.now(); performance.now() - began < 5; );
-      return 'http://example.org'
-    },
-  }
-  const { entry } = await entryFor(services, place, '')
-  const entries = await (await entriesOf(services, place, entry)).all()
-  const reading = { services, ask: () => Promise.reject(new Error('nothing is asked')) }
-  const rows = await contentsIn(reading, place, [], entries, { content: false, lastCommit: false })
-  t.equal(rows.length, entries.length)
-  t.ok(done.slice(0, done.lastIndexOf('row')).includes('others'), done.join(' '))
-})
+t.test(
+  'the rows of a directory are produced in slices, and other requests run between two of them',
+  async (t) => {
+    const { services } = server
+    const repository = await services.views.repositories.get(`${data.id}`)
+    if (repository === undefined) throw new Error('the repository is missing')
+    const done: string[] = []
+    const place = {
+      repository,
+      commit: { kind: 'branch' as const, name: 'main', sha },
+      get publicUrl() {
+        done.push('row')
+        setImmediate(() => done.push('others'))
+        for (const began = performance.now(); performance.now() - began < 5; );
+        return 'http://example.org'
+      },
+    }
+    const { entry } = await entryFor(services, place, '')
+    const entries = await (await entriesOf(services, place, entry)).all()
+    const reading = { services, ask: () => Promise.reject(new Error('nothing is asked')) }
+    const rows = await contentsIn(reading, place, [], entries, { content: false, lastCommit: false })
+    t.equal(rows.length, entries.length)
+    t.ok(done.slice(0, done.lastIndexOf('row')).includes('others'), done.join(' '))
+  },
+)
 
-t.test('a client chooses what it wants to know, and of which files', async (t) => {
+t.test('a client chooses the fields, and the files', async (t) => {
   const ext = async (path: string) => JSON.parse(await (await get(`${base}/contents-ext/${path}`)).text())
   const plain = await ext('guide/old.md')
   t.match(plain, { file_contents: { path: 'guide/old.md', content: null } })
@@ -311,7 +314,7 @@ t.test('raw and media answer ranges and conditions, from small and large files',
   }
   const head = await ask('raw/large', { Range }, 'HEAD')
   t.same([head.status, head.headers.get('content-length')], [200, `${size}`], 'a range is for GET')
-  // Those that ask for the end of a large file, or for one byte of it, leave no process behind.
+  // Requests for the end of a large file, or for one byte of it, leave no process running.
   const ends = ['bytes=-1', 'bytes=0-0'].flatMap((range) => [range, range])
   await Promise.all(ends.map((range) => ask('raw/large', { Range: range })))
   await until('no place is taken', () => server.services.gitLimits.reads.slots.counts().running === 0)
@@ -380,7 +383,7 @@ t.test('a commit that does not fit into an archive is refused', async (t) => {
   t.equal((await get(`${base}/archive/early.tar.gz`)).status, 200)
 })
 
-t.test('an archive whose client goes away leaves no process and no place', async (t) => {
+t.test('an archive whose client disconnects leaves no process and no slot in use', async (t) => {
   const gone = new AbortController()
   const answer = await get(`${base}/archive/main.bundle`, { signal: gone.signal })
   gone.abort()
@@ -390,8 +393,8 @@ t.test('an archive whose client goes away leaves no process and no place', async
   t.equal(slots.counts().running, 0)
 })
 
-t.test('a file or an archive for which there is no room leaves no process and no place', async (t) => {
-  // Of the least that may be set, an answer that goes on takes so much that no other stream fits beside it.
+t.test('a file or an archive without a free slot leaves no process and no slot in use', async (t) => {
+  // With the smallest budget, a running answer takes so much that no other stream fits beside it.
   const small = await startTestServer(t, { MAX_UNREAD_BYTES: '1MiB', GIT_GRACE_MS: '86400000' })
   const owner = await small.as('alice')
   const { data } = await owner.user.createCurrentUserRepo({ name: 'large', auto_init: true })

@@ -59,54 +59,51 @@ const topic = await branch('topic/x', { topic: 'topic\n' }, 'main')
 const get = async (path: string, login = 'alice') => call(login, 'GET', path)
 const shas = (commits: Commit[]) => commits.map(({ sha }) => sha)
 
-t.test(
-  'commits are listed from a branch, a tag or a commit, and by path, time and what to leave out',
-  async (t) => {
-    const list = async (query: object) =>
-      shas((await alice.repos.repoGetAllCommits('alice', 'app', query)).data)
-    t.strictSame(await list({}), [third, second, first, initial])
-    t.strictSame(await list({ sha: 'topic/x', limit: 1 }), [topic])
-    t.strictSame(await list({ sha: second }), [second, first, initial])
-    t.strictSame(await list({ sha: 'topic/x', not: 'main' }), [topic])
-    t.strictSame(await list({ path: 'src' }), [second, first])
-    t.strictSame(await list({ path: '/src/deep/' }), [first])
-    t.strictSame(await list({ path: '[odd] *.txt' }), [third], 'a path is no pattern')
-    const since = (query: string) => get(`commits?${query}`)
-    t.strictSame(shas((await since('since=2020-01-02T00:00:00Z&until=2020-01-02T23:00:00Z')).body), [second])
-    t.strictSame(shas((await since('until=2020-01-01T12:00:00Z')).body), [first])
+t.test('commits are listed from a branch, a tag or a commit, and by path, time and exclusions', async (t) => {
+  const list = async (query: object) =>
+    shas((await alice.repos.repoGetAllCommits('alice', 'app', query)).data)
+  t.strictSame(await list({}), [third, second, first, initial])
+  t.strictSame(await list({ sha: 'topic/x', limit: 1 }), [topic])
+  t.strictSame(await list({ sha: second }), [second, first, initial])
+  t.strictSame(await list({ sha: 'topic/x', not: 'main' }), [topic])
+  t.strictSame(await list({ path: 'src' }), [second, first])
+  t.strictSame(await list({ path: '/src/deep/' }), [first])
+  t.strictSame(await list({ path: '[odd] *.txt' }), [third], 'a path is no pattern')
+  const since = (query: string) => get(`commits?${query}`)
+  t.strictSame(shas((await since('since=2020-01-02T00:00:00Z&until=2020-01-02T23:00:00Z')).body), [second])
+  t.strictSame(shas((await since('until=2020-01-01T12:00:00Z')).body), [first])
 
-    const { headers, body } = await get('commits?page=2&limit=1')
-    t.strictSame(shas(body), [second])
-    for (const [name, value] of [
-      ['x-total-count', '4'],
-      ['x-total', '4'],
-      ['x-page', '2'],
-      ['x-perpage', '1'],
-      ['x-pagecount', '4'],
-      ['x-hasmore', 'true'],
-    ] as const) {
-      t.equal(headers.get(name), value, name)
-    }
-    t.match(headers.get('link') ?? '', /page=3&limit=1>; rel="next".*page=4&limit=1>; rel="last"/)
-    t.strictSame((await get('commits?page=99')).body, [])
-    t.match((await get('commits?limit=1&stat=false&files=false&verification=false')).body, [
-      { stats: null, files: null, commit: { verification: null } },
-    ])
-    for (const [query, status] of [
-      ['path=../../etc/passwd', 422],
-      ['path=a%00b', 422],
-      ['path=nowhere', 404],
-      ['sha=nowhere', 404],
-      ['sha=--all', 404],
-      ['not=nowhere', 404],
-      ['since=yesterday', 422],
-    ] as const) {
-      t.equal((await get(`commits?${query}`)).status, status, query)
-    }
-    const { data: empty } = await alice.user.createCurrentUserRepo({ name: 'empty' })
-    t.equal(await statusOf(alice.repos.repoGetAllCommits('alice', 'empty')), 409, `${empty.id}`)
-  },
-)
+  const { headers, body } = await get('commits?page=2&limit=1')
+  t.strictSame(shas(body), [second])
+  for (const [name, value] of [
+    ['x-total-count', '4'],
+    ['x-total', '4'],
+    ['x-page', '2'],
+    ['x-perpage', '1'],
+    ['x-pagecount', '4'],
+    ['x-hasmore', 'true'],
+  ] as const) {
+    t.equal(headers.get(name), value, name)
+  }
+  t.match(headers.get('link') ?? '', /page=3&limit=1>; rel="next".*page=4&limit=1>; rel="last"/)
+  t.strictSame((await get('commits?page=99')).body, [])
+  t.match((await get('commits?limit=1&stat=false&files=false&verification=false')).body, [
+    { stats: null, files: null, commit: { verification: null } },
+  ])
+  for (const [query, status] of [
+    ['path=../../etc/passwd', 422],
+    ['path=a%00b', 422],
+    ['path=nowhere', 404],
+    ['sha=nowhere', 404],
+    ['sha=--all', 404],
+    ['not=nowhere', 404],
+    ['since=yesterday', 422],
+  ] as const) {
+    t.equal((await get(`commits?${query}`)).status, status, query)
+  }
+  const { data: empty } = await alice.user.createCurrentUserRepo({ name: 'empty' })
+  t.equal(await statusOf(alice.repos.repoGetAllCommits('alice', 'empty')), 409, `${empty.id}`)
+})
 
 t.test('a commit is found by its id, a branch or a tag, with its changes as text', async (t) => {
   const { data } = await alice.repos.repoGetSingleCommit('alice', 'app', second)
@@ -149,7 +146,7 @@ t.test('a commit is found by its id, a branch or a tag, with its changes as text
   t.strictSame((await get(`commits/${merged}/statuses`)).body, [])
 })
 
-t.test('two sides are compared, also those of a fork, and nobody sees what they may not read', async (t) => {
+t.test('two sides are compared, also those of a fork, only for users who may read both', async (t) => {
   const compare = async (basehead: string) => {
     const { data } = await alice.repos.repoCompareDiff('alice', 'app', basehead)
     return [data.total_commits, shas(data.commits ?? [])]
@@ -181,31 +178,28 @@ t.test('two sides are compared, also those of a fork, and nobody sees what they 
   }
 })
 
-t.test(
-  'of very large commits fewer are compared at once than of others, and a page has the rest',
-  async (t) => {
-    const count = 20
-    const message = 'm'.repeat(1024 * 1024)
-    const commits = Array.from({ length: count }, (_, i) => {
-      const text = `${i}\n${message}`
-      const from = i === 0 ? `from ${first}\n` : ''
-      return `commit refs/heads/huge\ncommitter T <t@x> 170000000${i % 10} +0000\ndata ${text.length}\n${text}\n${from}`
-    })
-    await gitWithInput(work.dir, ['fast-import', '--quiet', '--force'], `${commits.join('\n')}\n`)
-    await push('huge')
-    const { data } = await alice.repos.repoCompareDiff('alice', 'app', `${first}...huge`)
-    t.equal(data.total_commits, count, 'all are counted')
-    const listed = shas(data.commits ?? [])
-    const all = (await work.git('rev-list', `${first}..huge`)).split('\n')
-    t.equal(listed.length, 16, 'so many of 1 MiB fit into 16 MiB')
-    t.strictSame(listed, all.slice(0, listed.length), 'the newest ones')
-    const rest = (await get(`compare/${first}...huge?limit=10&page=2`)).body
-    t.strictSame(shas(rest.commits), all.slice(10))
-    await work.git('push', '-q', 'origin', ':huge')
-  },
-)
+t.test('very large commits are compared in smaller batches, and a page has the rest', async (t) => {
+  const count = 20
+  const message = 'm'.repeat(1024 * 1024)
+  const commits = Array.from({ length: count }, (_, i) => {
+    const text = `${i}\n${message}`
+    const from = i === 0 ? `from ${first}\n` : ''
+    return `commit refs/heads/huge\ncommitter T <t@x> 170000000${i % 10} +0000\ndata ${text.length}\n${text}\n${from}`
+  })
+  await gitWithInput(work.dir, ['fast-import', '--quiet', '--force'], `${commits.join('\n')}\n`)
+  await push('huge')
+  const { data } = await alice.repos.repoCompareDiff('alice', 'app', `${first}...huge`)
+  t.equal(data.total_commits, count, 'all are counted')
+  const listed = shas(data.commits ?? [])
+  const all = (await work.git('rev-list', `${first}..huge`)).split('\n')
+  t.equal(listed.length, 16, 'so many of 1 MiB fit into 16 MiB')
+  t.strictSame(listed, all.slice(0, listed.length), 'the newest ones')
+  const rest = (await get(`compare/${first}...huge?limit=10&page=2`)).body
+  t.strictSame(shas(rest.commits), all.slice(10))
+  await work.git('push', '-q', 'origin', ':huge')
+})
 
-t.test('trees are read by page, also with all that is below', async (t) => {
+t.test('trees are read by page, also recursively', async (t) => {
   const { data } = await alice.repos.getTree('alice', 'app', third)
   const id = await work.git('rev-parse', `${third}^{tree}`)
   const api = `${server.url}/api/v1/repos/alice/app/git`
@@ -241,7 +235,7 @@ t.test('trees are read by page, also with all that is below', async (t) => {
   t.equal((await get(`git/trees/${blob}`)).status, 404)
   t.equal((await get('git/trees/nowhere')).status, 404)
 
-  // As git writes it, and as Decap CMS asks for each folder.
+  // As git writes it, and as Decap CMS requests it for each folder.
   const below = await work.git('rev-parse', 'main:src/deep')
   for (const path of ['src%2Fdeep', 'src/deep/'.replaceAll('/', '%2F')]) {
     const { body } = await get(`git/trees/main:${path}`)

@@ -25,7 +25,7 @@ async function pullOn(server: Awaited<ReturnType<typeof startTestServer>>, name:
   return { alice, dir, blob, pull: `/api/v1/repos/alice/${name}/pulls/1` }
 }
 
-/** Makes every git process hang that reads this object: it waits for one who writes. */
+/** Makes every git process that reads this object hang: it waits for a writer. */
 async function blockObject(dir: string, id: string): Promise<void> {
   const path = join(dir, 'objects', id.slice(0, 2), id.slice(2))
   await rm(path)
@@ -33,7 +33,7 @@ async function blockObject(dir: string, id: string): Promise<void> {
 }
 
 t.test(
-  'line 2: diffs have a time limit of their own, and their failure is remembered for that pair of commits',
+  'line 2: diffs have a time limit of their own, and their failure is cached for that pair of commits',
   async (t) => {
     const server = await startTestServer(t, { LOG_LEVEL: 'silent', GIT_DIFF_TIMEOUT_MS: '300' })
     const { pull, dir, blob, alice } = await pullOn(server, 'slow')
@@ -53,7 +53,7 @@ t.test(
   },
 )
 
-t.test('line 2: a client that is gone ends its git process', async (t) => {
+t.test('line 2: a disconnected client ends its git process', async (t) => {
   const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
   const { pull, dir, blob } = await pullOn(server, 'gone')
   await blockObject(dir, blob)
@@ -63,14 +63,14 @@ t.test('line 2: a client that is gone ends its git process', async (t) => {
     asked.on('error', () => undefined)
     await until('git runs', async () => slots.counts().running === 1)
     asked.destroy()
-    // The slot is given back when the process has ended.
+    // The slot is released when the process has ended.
     await until(`${path}: git has ended`, async () => slots.counts().running === 0)
   }
   t.pass()
 })
 
 t.test(
-  'line 2: queries and commands do not share one queue, and a client that is gone leaves it',
+  'line 2: queries and commands have separate queues, and a disconnected client leaves its queue',
   async (t) => {
     const server = await startTestServer(t, { LOG_LEVEL: 'silent', GIT_DIFF_SLOTS: '1' })
     const { pull, alice } = await pullOn(server, 'queued')
@@ -89,7 +89,7 @@ t.test(
   },
 )
 
-t.test('line 6: a client that aborts a diff is no internal error in the log', async (t) => {
+t.test('line 6: a client that aborts a diff causes no internal error in the log', async (t) => {
   const stream = new PassThrough()
   const app = Fastify({ logger: { level: 'error', stream } })
   registerErrors(app, () => 'http://localhost/docs')

@@ -55,7 +55,7 @@ t.test('`mergeable` of a work in progress is false', async (t) => {
   t.match(await get(number), { mergeable: true, draft: false })
 })
 
-t.test('pulls.list.1: `sort=recentclose` of pulls: what was closed last comes first', async (t) => {
+t.test('pulls.list.1: `sort=recentclose` of pulls: the last closed one comes first', async (t) => {
   const hosted = await repository(t, 'closed')
   const { branches, open, call } = hosted
   const heads = ['one', 'two', 'three', 'four']

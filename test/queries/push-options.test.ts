@@ -1,4 +1,4 @@
-/** Who sees what a pusher has passed with `--push-option`. */
+/** Visibility of push options (`--push-option`). */
 import t from 'tap'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
@@ -8,7 +8,7 @@ const server = await startTestServer(t)
 const [alice] = await Promise.all(['alice', 'bob', 'carol'].map((login) => server.as(login)))
 if (alice === undefined) throw new Error('no client')
 
-t.test('push options are in the history for who may write to the repository, and for no other', async (t) => {
+t.test('push options are in the history only for writers of the repository', async (t) => {
   const path = '/repos/alice/app/history'
   await alice.user.createCurrentUserRepo({ name: 'app' })
   await alice.repos.repoAddCollaborator('alice', 'app', 'bob', { permission: 'write' })

@@ -5,7 +5,7 @@ import { until } from '../until.ts'
 
 const { server, alice, bob, repository } = await startPulls(t)
 
-/** An answer below the API, as it comes. */
+/** An unparsed answer below the API. */
 async function get(login: string | null, path: string) {
   const answer = await server.fetch(login, `/api/v1/${path}`)
   return JSON.parse(await answer.text())

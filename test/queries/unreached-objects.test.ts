@@ -1,4 +1,4 @@
-/** Line 11, over the API: what no ref reaches any more is served to nobody by its id, and no new ref revives it. */
+/** Line 11, over the API: an unreachable object is not served by its id, and a new ref does not revive it. */
 import t from 'tap'
 import { startTestServer } from '../start-server.ts'
 
@@ -34,7 +34,7 @@ const tree = made.commit.tree.sha
 const blob = made.content.sha
 const short = sha.slice(0, 10)
 
-/** Everything that shows an object which the client names by its id. */
+/** Every route for an object that the client names by its id. */
 const paths = [sha, sha.toUpperCase(), short]
   .flatMap((id) => [
     `${base}/git/commits/${id}`,
@@ -57,11 +57,11 @@ const paths = [sha, sha.toUpperCase(), short]
   ])
   .concat(`${base}/git/trees/${tree}`, `${base}/git/blobs/${blob}`, `${base}/raw/${sha}/password`)
 
-t.test('objects that a ref reaches are served by their ids', async (t) => {
+t.test('reachable objects are served by their ids', async (t) => {
   for (const path of paths) t.equal((await call(null, 'GET', path)).status, 200, path)
 })
 
-t.test('objects that no ref reaches are not served by id', async (t) => {
+t.test('unreachable objects are not served by id', async (t) => {
   // Checks that came late keep a document of the commit.
   await must('POST', `${base}/statuses/${sha}`, { context: 'build', state: 'success' })
   await must('DELETE', `${base}/branches/topic`)
@@ -72,7 +72,7 @@ t.test('objects that no ref reaches are not served by id', async (t) => {
   t.equal((await call('alice', 'POST', `${base}/statuses/${sha}`, later)).status, 201, 'checks may end late')
 })
 
-t.test('objects that no ref reaches are not revived by a new branch, tag or release', async (t) => {
+t.test('unreachable objects are not revived by a new branch, tag or release', async (t) => {
   for (const id of [sha, short]) {
     const requests: [string, object][] = [
       ['branches', { new_branch_name: 'again', old_ref_name: id }],
@@ -89,7 +89,7 @@ t.test('objects that no ref reaches are not revived by a new branch, tag or rele
   t.notMatch(await must('GET', `${base}/git/refs`), sha)
 })
 
-t.test('what a pull request or a tag keeps is served', async (t) => {
+t.test('objects of a pull request or a tag are served', async (t) => {
   await must('POST', `${base}/branches`, { new_branch_name: 'kept', old_branch_name: 'main' })
   const kept = { content: encoded('kept'), message: 'Keep', branch: 'kept' }
   const { commit }: typeof made = JSON.parse(await must('POST', `${base}/contents/kept`, kept))

@@ -50,7 +50,7 @@ t.test('SIGTERM ends the process with 0', async (t) => {
   t.strictSame(await once(child, 'exit'), [0, null])
 })
 
-/** What a server has acknowledged: pull requests by number, branches by name. */
+/** The acknowledged changes of a server: pull requests by number, branches by name. */
 interface Done {
   repositories: number
   opened: number[]
@@ -88,7 +88,7 @@ t.test(
 
     const done: Done = { repositories: 0, opened: [], merged: [], pushed: [] }
     let killed = false
-    /** Kills the server when enough of each kind is done, while the rest is still in progress. */
+    /** Kills the server when enough of each kind is done, while more is in progress. */
     const acknowledge = (note: () => void) => {
       note()
       if (done.repositories < 3 || done.merged.length < 3 || done.pushed.length < 2 || killed) return

@@ -1,5 +1,5 @@
 /**
- * A start that cannot work with what the machine has says so in one line.
+ * A start on an unsuitable host prints the reason in one line.
  * In a process of its own: one that has started git before needs no place for it any more.
  */
 import { spawn } from 'node:child_process'
@@ -11,7 +11,7 @@ import t, { type Test } from 'tap'
 import { requireGit } from '../../src/server/start-checks.ts'
 import { PROGRAM_ENVIRONMENT, program } from '../program.ts'
 
-/** What a start prints that ends at once, with a program as `git`: one that prints these words, or none. */
+/** The output of a failing start, with a program as `git` that prints these words, or nothing. */
 async function printed(t: Test, git?: string): Promise<string> {
   const dir = t.testdir()
   const bin = join(dir, 'bin')

@@ -1,4 +1,4 @@
-/** A push is recorded, however large its events are; and one that cannot be recorded stops nothing else. */
+/** A push is recorded, however large its events are; and an unrecordable one blocks no other. */
 import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,9 +12,9 @@ import { eventsIn, startPulls } from '../commands/pull-requests/pull-repository.
 import { gitWithInput, workTree } from '../git-client.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 import { until } from '../until.ts'
-import { EVENT_STORES, startOn } from './servers.ts'
+import { EVENT_STORES, startOn } from './server-on-store.ts'
 
-/** The refs of a repository as the log has them, and how often it tells of a move. */
+/** The refs of a repository in the log, and the number of recorded moves. */
 async function logged(server: TestServer, repoId: number) {
   const refs = new Map<string, string>()
   let moves = 0
@@ -29,14 +29,14 @@ async function logged(server: TestServer, repoId: number) {
   return { refs: [...refs].sort(), moves }
 }
 
-/** The branches and tags that git has. */
+/** The branches and tags in git. */
 const inGit = async (dir: string) =>
   (await listRefs(dir))
     .filter(({ ref }) => !ref.startsWith('refs/pull/'))
     .map(({ ref, sha }) => [ref, sha])
     .sort()
 
-/** Gives a repository refs at one commit without a push, all in one file: what git has of a push that was cut off. */
+/** Creates refs at one commit without a push, all in one file: git's state after an interrupted push. */
 async function addRefs(dir: string, names: readonly string[], sha: string): Promise<void> {
   const file = join(dir, 'packed-refs')
   const before = (await readFile(file, 'utf8').catch(() => ''))
@@ -81,7 +81,7 @@ for (const store of EVENT_STORES) {
       t.strictSame(services.pushJournal.unrecorded(), [])
       t.equal((await server.fetch(null, '/healthz')).status, 200)
     })
-    // The same code splits what both stores get; the limit is that of EventStoreDB.
+    // The same code splits events for both stores; the limit is that of EventStoreDB.
     if (store !== 'EventStoreDB') return
 
     t.test('a push whose events pass 1 MiB: 20 branches at one commit with a message of 70 KB', async (t) => {
@@ -133,7 +133,7 @@ for (const store of EVENT_STORES) {
       t.equal(moves, names.length + 1)
     })
 
-    t.test('several cut-off pushes are recovered at once, each once', async (t) => {
+    t.test('several interrupted pushes are recovered at once, each once', async (t) => {
       const { repoId, dir, tip } = await repository(t, 'cut-off')
       const sha = (await tip('main')) ?? ''
       for (const kind of ['a', 'b', 'c']) {
@@ -148,32 +148,29 @@ for (const store of EVENT_STORES) {
       t.strictSame(await services.pushJournal.unfinished(), [])
     })
 
-    t.test(
-      'when one append of several fails, the recovery records the rest, and nothing twice',
-      async (t) => {
-        const { repoId, dir, tip } = await repository(t, 'partly')
-        const marker = await services.pushJournal.begin(`${repoId}`, 0)
-        await addRefs(dir, tags(MANY, LONG), (await tip('main')) ?? '')
-        services.pushJournal.abandon(marker)
-        const { events } = services
-        const { append } = events
-        let appends = 0
-        events.append = async (stream, recorded, expected) => {
-          if (stream === gitStream(repoId)) appends += 1
-          if (stream === gitStream(repoId) && appends === 2) throw new StoreUnavailable('away')
-          return append.call(events, stream, recorded, expected)
-        }
-        await recoverPushes(services)
-        t.match(services.pushJournal.unrecorded(), [{ key: `${repoId}`, reason: 'away' }])
-        const { moves: first } = await logged(server, repoId)
-        t.ok(first > 1 && first < MANY + 1, 'a part is recorded')
-        await recoverPushes(services)
-        const { refs, moves } = await logged(server, repoId)
-        t.strictSame(refs, await inGit(dir))
-        t.equal(moves, MANY + 1)
-        t.strictSame(services.pushJournal.unrecorded(), [])
-      },
-    )
+    t.test('when one append of several fails, the recovery records the rest, each once', async (t) => {
+      const { repoId, dir, tip } = await repository(t, 'partly')
+      const marker = await services.pushJournal.begin(`${repoId}`, 0)
+      await addRefs(dir, tags(MANY, LONG), (await tip('main')) ?? '')
+      services.pushJournal.abandon(marker)
+      const { events } = services
+      const { append } = events
+      let appends = 0
+      events.append = async (stream, recorded, expected) => {
+        if (stream === gitStream(repoId)) appends += 1
+        if (stream === gitStream(repoId) && appends === 2) throw new StoreUnavailable('away')
+        return append.call(events, stream, recorded, expected)
+      }
+      await recoverPushes(services)
+      t.match(services.pushJournal.unrecorded(), [{ key: `${repoId}`, reason: 'away' }])
+      const { moves: first } = await logged(server, repoId)
+      t.ok(first > 1 && first < MANY + 1, 'a part is recorded')
+      await recoverPushes(services)
+      const { refs, moves } = await logged(server, repoId)
+      t.strictSame(refs, await inGit(dir))
+      t.equal(moves, MANY + 1)
+      t.strictSame(services.pushJournal.unrecorded(), [])
+    })
   })
 }
 

@@ -1,4 +1,4 @@
-/** Every request is refused before anything is done when what it says is too large for the log. */
+/** Every request with too large data for the log is refused before it has an effect. */
 import t from 'tap'
 import { append } from '../../src/commands/execution/append.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
@@ -7,7 +7,7 @@ import { eventsIn } from '../commands/pull-requests/pull-repository.ts'
 import { gitWithInput } from '../git-client.ts'
 import { aContext } from '../stores.ts'
 import { until } from '../until.ts'
-import { EVENT_STORES, startOn } from './servers.ts'
+import { EVENT_STORES, startOn } from './server-on-store.ts'
 
 const LARGE = 'x'.repeat(1_100_000)
 const CONTROL = '\u0001'.repeat(200_000)
@@ -20,7 +20,7 @@ for (const store of EVENT_STORES) {
     const { server, repository, call } = await startOn(t, store)
     const { services } = server
 
-    t.test('the largest text that is allowed is recorded everywhere', async (t) => {
+    t.test('the largest allowed text is recorded everywhere', async (t) => {
       const own = await repository(t, 'largest')
       const head = await own.branch('topic', { 'a.txt': 'a\n' })
       const discussion = { title: WIDE.repeat(255), body: LARGEST }
@@ -66,7 +66,7 @@ for (const store of EVENT_STORES) {
       },
     )
 
-    // What is refused is refused before any store gets it.
+    // Refusals happen before a write to any store.
     if (store !== 'EventStoreDB') return
 
     t.test('a body of 1.1 MB and 200 KB of control characters: 422 with field and limit', async (t) => {
@@ -163,7 +163,7 @@ for (const store of EVENT_STORES) {
       },
     )
 
-    t.test('many co-authors in a squash: the newest are named, as many as fit', async (t) => {
+    t.test('many co-authors in a squash: the newest are named, up to the limit', async (t) => {
       const own = await repository(t, 'co-authors')
       const nameOf = (i: number) => `${WIDE.repeat(300)} ${i}`
       const commits = Array.from(
@@ -205,7 +205,7 @@ t.test('texts of 70,000 characters; by default 131,072, with a limit by bytes', 
   t.equal(await server.services.events.lastPosition(), before, 'nothing was recorded')
 })
 
-t.test('MAX_TEXT_CHARACTERS: the most characters of a text', async (t) => {
+t.test('MAX_TEXT_CHARACTERS: the maximum characters of a text', async (t) => {
   const { server, repository } = await startOn(t, 'the embedded store', { MAX_TEXT_CHARACTERS: '3' })
   const { call } = await repository(t, 'short')
   const open = (body: string) => call('alice', 'POST', 'issues', { title: 'A longer title', body })

@@ -12,7 +12,7 @@ const formatIn = async (dataDir: string): Promise<DataFormat> =>
   JSON.parse(await readFile(file(dataDir), 'utf8'))
 
 t.test(
-  'a start logs version, node, git and stores in one line, and takes up the data of another version',
+  'a start logs version, node, git and stores in one line, and upgrades the data of another version',
   async (t) => {
     const dataDir = t.testdir()
     const lines: Record<string, unknown>[] = []

@@ -72,7 +72,7 @@ t.test('start errors name the process that holds the directory, and the remedy',
   const other = spawn(process.execPath, [LOCK_HOLDER, dir])
   t.teardown(() => other.kill('SIGKILL'))
   await once(other.stdout, 'data')
-  // Only Linux tells who it is.
+  // Only Linux reports the process.
   const pid = process.platform === 'linux' ? ` (pid ${other.pid})` : ''
   const message = `DATA_DIR: another process${pid} uses ${dir}`
   t.throws(() => lockDataDir(dir), new DataDirInUse(message))

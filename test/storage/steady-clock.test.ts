@@ -22,7 +22,7 @@ t.test('a moment is the earlier of two: by the clock as it was, and as it is now
 })
 
 t.test(
-  'a clock that is never ahead goes on when the clock is set forward, and follows it back',
+  'a clock that is never ahead continues when the clock is set forward, and follows it back',
   async (t) => {
     let clock = 5000
     let passed = 100

@@ -64,7 +64,7 @@ t.test('the applied height of another plan is not used for the plan that is sche
   t.same(given(scheduled(v2))({ plan: null }), { events: [], refused: [] })
 })
 
-t.test('parts that our rules refuse are reported, and the other parts are recorded', async (t) => {
+t.test("parts that Mergelog's rules refuse are reported, and the other parts are recorded", async (t) => {
   const modules = [{ name: 'bank', version: '4' }]
   const again = given(scheduled(v2), appliedV2)({ plan: v2, moduleVersions: modules, authority: 'a' })
   t.match(again.refused, [/^current_plan: .*"v2" was applied at height 120/])

@@ -290,7 +290,7 @@ t.test('Retry-After of a gateway is honoured, up to ten minutes', async (t) => {
   t.same(new Set(waited), new Set([7000, 600_000, 1]))
 })
 
-t.test('a missing gateway and an unavailable log are tried again until they are back', async (t) => {
+t.test('a missing gateway and an unavailable log are retried until they are back', async (t) => {
   const { log } = openLog(t)
   const probe = createServer().listen(0, '127.0.0.1')
   await new Promise((resolve) => probe.once('listening', resolve))

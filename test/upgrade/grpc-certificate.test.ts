@@ -9,7 +9,7 @@ import { certificateFor } from '../doubles/certificates.ts'
 import { until } from '../until.ts'
 import { call, clientOf, QUERY, started } from './grpc-client.ts'
 
-/** A server that looks at its files all the time, with a first certificate, and what the next one will be. */
+/** A server that checks its files all the time, with a first certificate, and the next one. */
 async function setUp(t: Test) {
   const dir = t.testdir()
   const [first, next] = ['first', 'next'].map((name) => certificateFor(join(dir, name), 'DNS:localhost'))
@@ -20,7 +20,7 @@ async function setUp(t: Test) {
   const { server, logged } = await started(t, { tls, renewEveryMs: 20 })
   const clientWith = async ({ caFile }: { caFile: string }) =>
     clientOf(t, server.address, credentials.createSsl(await readFile(caFile)))
-  /** Of the certificate that a new connection gets. */
+  /** The fingerprint of a new connection's certificate. */
   const fingerprint = async () => {
     const socket = connect({
       host: '127.0.0.1',
@@ -39,7 +39,7 @@ async function setUp(t: Test) {
 }
 
 t.test(
-  'a renewed certificate is for new connections; open ones go on, unusable files change nothing',
+  'a renewed certificate applies to new connections; open ones continue, unusable files change nothing',
   async (t) => {
     const { tls, first, next, logs, clientWith, fingerprint } = await setUp(t)
     const before = await fingerprint()
@@ -58,14 +58,14 @@ t.test(
     await writeFile(tls.key, next.key)
     await until('it is used', async () => (await fingerprint()) !== before)
     t.strictSame(await call(await clientWith(next), QUERY.sdk, 'Authority'), { address: '' })
-    // It does not know the new CA, so this is the connection from before.
+    // It does not know the new CA, so this is the earlier connection.
     t.strictSame(await call(connected, QUERY.sdk, 'Authority'), { address: '' })
     t.equal(logs(/is not the key/), 1, 'a problem is logged once')
     t.equal(logs(/new connections get the new certificate/), 1)
   },
 )
 
-t.test('a call knows the address of its client, with TLS and without', async (t) => {
+t.test('a call has the address of its client, with TLS and without', async (t) => {
   const certificate = certificateFor(join(t.testdir(), 'one'), 'DNS:localhost')
   const tls = { cert: join(t.testdirName, 'tls.crt'), key: join(t.testdirName, 'tls.key') }
   await writeFile(tls.cert, certificate.certificate)

@@ -44,7 +44,10 @@ export async function started(t: Test, options: Partial<GrpcOptions> = {}) {
   return { server, logged }
 }
 
-/** A client at an address. With TLS it asks for the certificate of `localhost`: from Node 26 on, no address can be asked for. */
+/**
+ * A client at an address. With TLS it requests the certificate of `localhost`: from Node 26 on, an address is not
+ * allowed.
+ */
 export function clientOf(t: Test, address: string, creds: ChannelCredentials = credentials.createInsecure()) {
   const client = new Client(address, creds, { 'grpc.ssl_target_name_override': 'localhost' })
   t.teardown(() => client.close())

@@ -113,7 +113,7 @@ function filesIn(response: unknown): descriptorPb.FileDescriptorProto[] {
 
 for (const version of ['v1', 'v1alpha']) {
   t.test(
-    `reflection ${version}: a client that knows nothing learns all services and their messages`,
+    `reflection ${version}: a client without descriptors learns all services and their messages`,
     async (t) => {
       const { server } = await started(t)
       const client = clientOf(t, server.address)
@@ -196,7 +196,7 @@ t.test('reflection: the server stops reading from a client that does not read an
   t.teardown(() => session.destroy())
   const name = 'google/protobuf/descriptor.proto'
   const request = Buffer.from([0, 0, 0, 0, name.length + 2, 0x1a, name.length, ...Buffer.from(name)])
-  // More than the buffers between client and server hold. The rest is sent when the server reads again.
+  // More than the buffers between client and server. The rest is sent when the server reads again.
   let taken = false
   stream.write(Buffer.concat(Array<Buffer>(20_000).fill(request)), () => {
     taken = true
@@ -325,7 +325,7 @@ t.test('a client that speaks another protocol is disconnected, and the server st
 })
 
 t.test(
-  'line 1: an address has only so many gRPC connections; trusted proxies have no such limit',
+  'line 1: the gRPC connections of an address are limited; trusted proxies have no such limit',
   async (t) => {
     let proxy = ''
     const connections = { all: 100, perNetwork: 2, isProxy: (address: string) => address === proxy }

@@ -1,4 +1,4 @@
-/** Connections of gRPC that are read in small pieces. */
+/** gRPC connections that are read in small chunks. */
 import { pbkdf2Sync, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
@@ -25,7 +25,7 @@ async function pair(t: Test): Promise<{ client: Socket; socket: Socket; paced: D
   return { client, socket, paced: pacedSocket(socket, '127.0.0.1') }
 }
 
-t.test('what a client sends at once is read in small pieces, with others in between', async (t) => {
+t.test('data that a client sends at once is read in small chunks, with other work in between', async (t) => {
   const { client, paced } = await pair(t)
   const sent = randomBytes(256 * 1024)
   const read: Buffer[] = []
@@ -44,14 +44,14 @@ t.test('what a client sends at once is read in small pieces, with others in betw
   })
   client.write(sent)
   await until('all of it is there', () => Buffer.concat(read).equals(sent))
-  // What a client has sent before it goes is not worked on when it is gone.
+  // Data of a client is dropped after its disconnect.
   client.end()
   await once(paced, 'close')
   t.equal(Math.max(...read.map(({ length }) => length)), 4096)
   t.ok(turns.size > 4, 'in many turns of the event loop')
 })
 
-t.test('a reader that wants no more stops the client', async (t) => {
+t.test('a paused reader stops the client', async (t) => {
   const { client, socket, paced } = await pair(t)
   client.write(randomBytes(64 * 1024))
   paced.once('readable', () => {})
@@ -64,7 +64,7 @@ t.test('a reader that wants no more stops the client', async (t) => {
   await until('the rest is read', () => read === 64 * 1024)
 })
 
-t.test('what is written goes to the client, and each end learns of the other', async (t) => {
+t.test("written data reaches the client, and each end sees the other's close", async (t) => {
   const { client, paced } = await pair(t)
   const answers: Buffer[] = []
   client.on('data', (piece: Buffer) => void answers.push(piece))

@@ -39,7 +39,7 @@ function browser(method: string, path: string, headers: Record<string, string>, 
   )
 }
 
-/** What Chromium sends to say who asks, and what for. */
+/** Chromium's headers for the origin and the purpose of a request. */
 const fetched = (site: string, mode: string, dest: string) => ({
   'sec-fetch-site': site,
   'sec-fetch-mode': mode,
@@ -52,7 +52,7 @@ const navigated = (site: string) => ({
   accept: 'text/html,application/xhtml+xml,*/*;q=0.8',
 })
 
-t.test('the page keeps working: all that a browser asks for it is answered', async (t) => {
+t.test('the page keeps working: all requests of its browser are answered', async (t) => {
   for (const site of ['none', 'same-origin', 'same-site', 'cross-site']) {
     const { status, text } = await browser('GET', page, navigated(site))
     t.equal(status, 200, `typed, followed or linked from elsewhere: ${site}`)
@@ -75,7 +75,7 @@ t.test('the page keeps working: all that a browser asks for it is answered', asy
   t.equal((await browser('HEAD', `${page}/live?after=0`, live)).status, 200, 'why an EventSource was refused')
 })
 
-t.test('what changes something is taken from the own pages, and from no other', async (t) => {
+t.test("state-changing requests are accepted from Mergelog's pages only", async (t) => {
   const issues = '/api/v1/repos/alice/app/issues'
   const body = '{"title":"From a page"}'
   const json = { 'content-type': 'application/json', accept: 'application/json' }
@@ -133,7 +133,7 @@ t.test('what changes something is taken from the own pages, and from no other', 
   t.equal(await server.services.events.lastPosition(), before, 'nothing has changed')
 })
 
-t.test('a page of another site reads nothing: no leave by CORS, no frame, no embedding', async (t) => {
+t.test('a page of another site reads nothing: no permission by CORS, no frame, no embedding', async (t) => {
   const asking = { ...fetched('cross-site', 'cors', 'empty'), origin: EVIL }
   const preflight = {
     ...asking,

@@ -4,15 +4,15 @@ import t from 'tap'
 import { passwordOf } from '../server-template.ts'
 import { until } from '../until.ts'
 import { launchBrowser, NO_BROWSER } from './chromium.ts'
-import { HOSTILE_TITLE, lastOf, startStory } from './story.ts'
+import { HOSTILE_TITLE, lastOf, startSamplePull } from './sample-pull.ts'
 
 type Test = Pick<typeof t, 'teardown'>
 
 const browser = await launchBrowser(t)
 if (browser === undefined) t.plan(0, NO_BROWSER)
-else await testPage(await startStory(t), browser)
+else await testPage(await startSamplePull(t), browser)
 
-async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: Browser): Promise<void> {
+async function testPage(story: Awaited<ReturnType<typeof startSamplePull>>, browser: Browser): Promise<void> {
   const { app, index, server } = story
   const address = `${server.url}${story.page}`
   await until('the head has moved, and has been checked', async () => {
@@ -63,7 +63,7 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
     t.strictSame(problems, [])
   })
 
-  await t.test('keys move the slider, and the page marks and names what changed', async (t) => {
+  await t.test('keys move the slider, and the page marks and names the changes', async (t) => {
     const { page, problems } = await open(t)
     await page.goto(address)
     const last = await lastOf(story)

@@ -6,7 +6,7 @@ import { renderFiles } from '../../src/web/render-diff.ts'
 const BOUNDS = { files: 10, lines: 100, characters: 80, nameCharacters: 100 }
 const read = (text: string, bounds = BOUNDS, complete = true) => diffFiles(text, complete, bounds)
 
-t.test('a line of a file is never taken for the header of another file', (t) => {
+t.test('a line of a file is never parsed as the header of another file', (t) => {
   const { files, cut } = read(
     [
       'diff --git a/x b/x',
@@ -140,7 +140,7 @@ t.test('lines that are not compared count nothing towards the limit', async (t) 
   t.match(renderFiles(files), /<ins>b<\/ins>/)
 })
 
-t.test('other work gets its turns while a diff is drawn, whatever is in it', async (t) => {
+t.test('rendering any diff does not block the event loop', async (t) => {
   const odd = {
     'many short lines': '\n'.repeat(1_000_000),
     'lines that are compared': changed('x', 1000, `${'ab '.repeat(10)}old`, `${'ab '.repeat(10)}new`),
@@ -161,7 +161,7 @@ t.test('other work gets its turns while a diff is drawn, whatever is in it', asy
   }
 })
 
-t.test('a long name of a file is cut', (t) => {
+t.test('a long file name is cut', (t) => {
   const [made, moved] = ['x'.repeat(1000), 'y'.repeat(1000)]
   const { files } = read(
     `diff --git a/${made} b/${made}\n--- /dev/null\n+++ b/${made}\ndiff --git a/${made} b/${moved}\nrename from ${made}\nrename to ${moved}\n`,

@@ -1,4 +1,4 @@
-/** The addresses of Gitea's pages: none is a dead link. */
+/** Addresses of Gitea's pages: every link works. */
 import t from 'tap'
 import { placeOf } from '../../src/web/links.ts'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
@@ -35,7 +35,7 @@ t.test('the address of a pull request leads to its page, with and without a slas
   t.match(await get(`/alice/app/pulls/${index}?revision=1`), { path: /\?revision=1$/ }, 'with its moment')
 })
 
-t.test('….diff and ….patch of a pull request are the text', async (t) => {
+t.test('….diff and ….patch of a pull request are text', async (t) => {
   t.match(await get(`/alice/app/pulls/${index}.diff`), {
     status: 200,
     type: 'text/plain',
@@ -57,7 +57,7 @@ t.test('files and directories of a branch with a slash in its name', async (t) =
   t.match(await get('/alice/app/src/branch/none/a.txt'), { status: 404 })
 })
 
-t.test('what has no page yet leads to the nearest thing that exists', async (t) => {
+t.test('an address without a page leads to the nearest existing resource', async (t) => {
   for (const [page, place] of [
     ['/alice', '/api/v1/users/alice'],
     ['/alice/app', '/api/v1/repos/alice/app'],
@@ -75,14 +75,14 @@ t.test('what has no page yet leads to the nearest thing that exists', async (t) 
   t.equal(post.status, 404, 'only what is read leads elsewhere')
 })
 
-t.test('a long path of slashes is no page', async (t) => {
+t.test('a long path of slashes has no page', async (t) => {
   const slashes = '/'.repeat(10_000)
   t.equal(placeOf(`/alice/app${slashes}`), '/api/v1/repos/alice/app')
   t.equal(placeOf(`/alice${slashes}x`), undefined)
   t.equal(placeOf(slashes), undefined)
 })
 
-t.test('an address tells nobody which repositories exist', async (t) => {
+t.test('an address does not reveal existing repositories', async (t) => {
   for (const rest of ['', '/pulls/1', '/issues/1', '/src/branch/main/a.txt', '/pulls/1.diff']) {
     const [first, second] = await Promise.all([get(`/alice/hidden${rest}`), get(`/alice/nothing${rest}`)])
     t.equal(first.status, second.status, rest)
@@ -91,7 +91,7 @@ t.test('an address tells nobody which repositories exist', async (t) => {
   }
 })
 
-t.test('the first page has the repositories that one may read, sign-in and documentation', async (t) => {
+t.test('the first page has the readable repositories, sign-in and documentation', async (t) => {
   const anonymous = await get('/')
   t.match(anonymous, { status: 200, type: 'text/html' })
   t.match(anonymous.text, 'href="/alice/app"')

@@ -2,12 +2,12 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { launchBrowser, NO_BROWSER } from './chromium.ts'
-import { startStory } from './story.ts'
+import { startSamplePull } from './sample-pull.ts'
 
 const browser = await launchBrowser(t)
 if (browser === undefined) t.plan(0, NO_BROWSER)
 else {
-  const story = await startStory(t)
+  const story = await startSamplePull(t)
 
   /**
    * Opens the page. The first requests for live events are answered with these statuses, the later ones by
@@ -36,7 +36,7 @@ else {
 
   const reaches = (page: Page, state: string) => page.locator(`[data-live="${state}"]`).waitFor()
 
-  /** Moves the page's clock on until the page reaches a state. */
+  /** Moves the page's clock until the page reaches a state. */
   async function passTimeUntil(page: Page, state: string): Promise<void> {
     let over = false
     const arrived = reaches(page, state).then(() => {
@@ -44,13 +44,13 @@ else {
     })
     while (!over) {
       await page.clock.runFor(5000)
-      // Waits for one turn of the page's event loop. Unlike `evaluate`, it survives a reload of the page.
+      // Waits for one iteration of the page's event loop. Unlike `evaluate`, it survives a reload of the page.
       await page.waitForFunction('true')
     }
     await arrived
   }
 
-  t.test('a page that was refused because of a limit tries again after a pause', async (t) => {
+  t.test('a page that was refused because of a limit retries after a pause', async (t) => {
     const { page, requests, loads } = await openRefused(t, [429, 429, 503])
     await reaches(page, 'lost')
     t.strictSame(requests, ['GET 429'], 'not immediately')
@@ -59,7 +59,7 @@ else {
     t.equal(loads(), 1)
   })
 
-  t.test('a page that has more events than the server reloads', async (t) => {
+  t.test('a page with more events than the server reloads', async (t) => {
     const { page, requests, loads } = await openRefused(t, [422, 422])
     await reaches(page, 'lost')
     await passTimeUntil(page, 'on')
@@ -67,7 +67,7 @@ else {
     t.equal(loads(), 2)
   })
 
-  t.test('a page whose reader lost access says so and stops trying', async (t) => {
+  t.test('a page whose reader lost access reports it and stops trying', async (t) => {
     const { page, requests } = await openRefused(t, [404, 404])
     await reaches(page, 'lost')
     await passTimeUntil(page, 'over')

@@ -1,4 +1,4 @@
-/** What the page of a pull request says of now. */
+/** The current state on the page of a pull request. */
 import t from 'tap'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import { until } from '../until.ts'
@@ -69,7 +69,7 @@ const page = async (index: number) => {
   return { status: answer.status, text: await answer.text() }
 }
 
-t.test('the page names the schedule and what it waits for', async (t) => {
+t.test('the page names the schedule and its unmet conditions', async (t) => {
   await app.branch('later', { 'c.txt': 'text\n' })
   const index = await app.open('later', {}, 'bob')
   await post(`pulls/${index}/merge`, { Do: 'squash', merge_when_checks_succeed: true })

@@ -4,9 +4,9 @@ import { pullStream } from '../../src/events/streams.ts'
 import { CONTENT_SECURITY_POLICY } from '../../src/web/layout.ts'
 import { appendMany } from '../stores.ts'
 import { until } from '../until.ts'
-import { lastOf, startStory } from './story.ts'
+import { lastOf, startSamplePull } from './sample-pull.ts'
 
-const story = await startStory(t)
+const story = await startSamplePull(t)
 const { server, app, index, page } = story
 await until('the head has moved', async () => (await app.typesOf(index)).includes('PullRequestHeadMoved'))
 
@@ -59,7 +59,7 @@ t.test('events of the server are attributed to the server', async (t) => {
   t.notMatch(text, /<\/a><\/span> found that/)
 })
 
-t.test('a moment shows the pull request as it was, and marks what changed', async (t) => {
+t.test('a moment shows the pull request in its past state, and marks the changes', async (t) => {
   const events = await app.eventsOf(index)
   const titled = events.findLastIndex(({ type }) => type === 'TitleChanged')
   const { text } = await get(`${page}?revision=${titled}&part=moment`)
@@ -155,7 +155,7 @@ t.test('assets have their types and an ETag; HEAD answers like GET without a bod
   t.equal((await get(page, 'alice', { method: 'POST' })).status, 405)
 })
 
-t.test('a large diff and a long text are cut, and the page says so', async (t) => {
+t.test('a large diff and a long text are cut, and the page reports it', async (t) => {
   const large = await story.repository(t, 'large')
   const line = (i: number, word: string) => `${word} ${i} ${'x'.repeat(i % 300)}\n`
   const text = (word: string) => Array.from({ length: 5000 }, (_, i) => line(i, word)).join('')
@@ -185,7 +185,7 @@ t.test('the whole diff of a moment is available as text', async (t) => {
   t.equal((await get('/ui/alice/nothing/pulls/1/diff?revision=0')).status, 401)
 })
 
-t.test('new events come live, below the path that asks for a password', async (t) => {
+t.test('new events arrive live, below the path that asks for a password', async (t) => {
   const last = await lastOf(story)
   const stop = new AbortController()
   t.teardown(() => stop.abort())

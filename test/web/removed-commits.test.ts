@@ -1,4 +1,4 @@
-/** What a force push has removed is on the page for writers only. */
+/** Commits removed by a force push are visible on the page to writers only. */
 import t from 'tap'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import { until } from '../until.ts'
@@ -6,7 +6,7 @@ import { until } from '../until.ts'
 const pulls = await startPulls(t)
 const { server } = pulls
 
-t.test('the page shows commits that a force push has removed only to who may write', async (t) => {
+t.test('the page shows commits removed by a force push only to writers', async (t) => {
   const repo = await pulls.repository(t, 'app', { writers: ['bob'] })
   const removed = await repo.branch('topic', { password: 'hunter2\n' })
   const index = await repo.open('topic')

@@ -33,7 +33,7 @@ const { provider, server } = await withProvider(t, {
   OIDC_ORGANIZATIONS: 'developers=acme,leads=acme:admin,readers=Docs:read,no one=nowhere',
 })
 
-/** Signs somebody in with a new browser. Resolves to it, and to the last answer. */
+/** Signs in a user with a new browser. Resolves to it, and to the last answer. */
 async function signIn(
   person: OpenIdDouble['person'],
   at: { server: TestServer; provider: OpenIdDouble } = { server, provider },
@@ -179,7 +179,7 @@ t.test('cookies are HttpOnly and Lax, and over https they are Secure and of this
 })
 
 t.test(
-  'the person is who the issuer and the subject say: names may change, and nobody is taken over',
+  'the user is identified by issuer and subject: names may change, and no account is taken over',
   async (t) => {
     const first = await userOf('erin')
     const again = await recordedBy(async () => {
@@ -284,37 +284,34 @@ t.test('groups decide the memberships in the organizations of the setting, and i
   t.same(await memberships(), { other: 'write' }, 'without groups there is no membership')
 })
 
-t.test(
-  'an account that is switched off or deleted does not sign in, and its sessions are over',
-  async (t) => {
-    const person = { sub: 'd-1', preferred_username: 'dora', groups: ['developers'] }
-    const { client } = await signIn(person)
-    const change = (body: object) =>
-      server.fetch('admin', '/api/v1/admin/users/dora', { method: 'PATCH', body: JSON.stringify(body) })
-    const open = async () => (await client.open(`${server.url}${TOKENS}`)).status
-    t.equal(await open(), 200)
-    t.equal((await change({ active: false })).status, 200)
-    t.equal(await open(), 401)
-    const refused = await recordedBy(async () =>
-      t.match(await signIn({ ...person, groups: [] }), { status: 403, text: /prohibited from signing in/ }),
-    )
-    t.same(refused, [], 'nothing is changed, not even memberships')
-    t.equal((await change({ active: true })).status, 200)
-    t.equal(await open(), 401, 'a session does not come back with the account')
+t.test('a disabled or deleted account does not sign in, and its sessions end', async (t) => {
+  const person = { sub: 'd-1', preferred_username: 'dora', groups: ['developers'] }
+  const { client } = await signIn(person)
+  const change = (body: object) =>
+    server.fetch('admin', '/api/v1/admin/users/dora', { method: 'PATCH', body: JSON.stringify(body) })
+  const open = async () => (await client.open(`${server.url}${TOKENS}`)).status
+  t.equal(await open(), 200)
+  t.equal((await change({ active: false })).status, 200)
+  t.equal(await open(), 401)
+  const refused = await recordedBy(async () =>
+    t.match(await signIn({ ...person, groups: [] }), { status: 403, text: /prohibited from signing in/ }),
+  )
+  t.same(refused, [], 'nothing is changed, not even memberships')
+  t.equal((await change({ active: true })).status, 200)
+  t.equal(await open(), 401, 'a session does not come back with the account')
 
-    const second = await signIn(person)
-    t.equal((await change({ password: 'another password' })).status, 200)
-    t.equal((await second.client.open(`${server.url}${TOKENS}`)).status, 401, 'a new password ends sessions')
-    t.equal((await server.fetch('admin', '/api/v1/orgs/acme/members/dora', { method: 'DELETE' })).status, 204)
-    t.equal((await server.fetch('admin', '/api/v1/admin/users/dora', { method: 'DELETE' })).status, 204)
-    const gone = await recordedBy(async () =>
-      t.match(await signIn(person), { status: 403, text: /was deleted/ }),
-    )
-    t.same(gone, [], 'who was deleted does not begin again')
-  },
-)
+  const second = await signIn(person)
+  t.equal((await change({ password: 'another password' })).status, 200)
+  t.equal((await second.client.open(`${server.url}${TOKENS}`)).status, 401, 'a new password ends sessions')
+  t.equal((await server.fetch('admin', '/api/v1/orgs/acme/members/dora', { method: 'DELETE' })).status, 204)
+  t.equal((await server.fetch('admin', '/api/v1/admin/users/dora', { method: 'DELETE' })).status, 204)
+  const gone = await recordedBy(async () =>
+    t.match(await signIn(person), { status: 403, text: /was deleted/ }),
+  )
+  t.same(gone, [], 'who was deleted does not begin again')
+})
 
-t.test('a hostile callback is a clear page of an error and changes nothing', async (t) => {
+t.test('a hostile callback gives a clear error page and changes nothing', async (t) => {
   const callback = `${server.url}${BEGIN}/callback`
   provider.person = { sub: 'h-1', preferred_username: 'harry' }
   const client = browser()
@@ -374,7 +371,7 @@ t.test('a hostile callback is a clear page of an error and changes nothing', asy
   t.match(await browser().follow(`${server.url}${BEGIN}`), { status: 403, text: /access_denied/ })
 })
 
-t.test('a person comes back to the page that asked for the sign-in, and to no other site', async (t) => {
+t.test('a user returns to the page that asked for the sign-in, and to no other site', async (t) => {
   const hidden = await server.as('alice')
   await hidden.user.createCurrentUserRepo({ name: 'hidden', private: true })
   const page = '/ui/alice/hidden/pulls/1?revision=0'
@@ -403,7 +400,7 @@ t.test('a person comes back to the page that asked for the sign-in, and to no ot
   }
 })
 
-t.test('an address that an account has added, unchecked, links nobody and keeps nobody out', async (t) => {
+t.test('an unverified address of an account links no other user and blocks no one', async (t) => {
   const linking = await withProvider(t, { OIDC_LINK_BY_EMAIL: 'on' })
   await linking.server.as('alice')
   const init = { method: 'POST', body: JSON.stringify({ emails: ['victim@example.org'] }) }
@@ -475,7 +472,7 @@ t.test(
 )
 
 t.test(
-  'while the provider is away, sign-ins get 503 and everything else goes on; a start does not need it',
+  'while the provider is down, sign-ins get 503 and everything else works; a start does not need it',
   async (t) => {
     const { provider: away, server: lonely } = await withProvider(t)
     await away.stop()
@@ -498,7 +495,7 @@ t.test(
   },
 )
 
-t.test('without a provider there is no sign-in by one', async (t) => {
+t.test('without a provider, sign-in by a provider is not offered', async (t) => {
   const plain = await startTestServer(t)
   for (const path of [BEGIN, `${BEGIN}/callback`])
     t.equal((await browser().open(`${plain.url}${path}`)).status, 404)

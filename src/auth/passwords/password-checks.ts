@@ -72,7 +72,7 @@ interface PasswordChecks {
    */
   check(key: string, attempt: Attempt): Promise<boolean>
   /** One check at a time per network, so that one network cannot take all slots. */
-  inTurnOfNetwork: RunExclusive
+  withNetworkLock: RunExclusive
 }
 
 /** One for each server: it keeps the failures. */
@@ -85,7 +85,7 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
   const waiting = limits.waitingForRests
   const withRests = createThrottledChecks({ name: 'password_checks', waiting, waitingShare: waiting })
   const slowly = createThrottledChecks({ name: 'password_checks', ...WAITING_SLOWLY })
-  const inTurnOfNetwork = createKeyedMutex()
+  const withNetworkLock = createKeyedMutex()
   const checks = coalesce<boolean>()
 
   /**
@@ -111,7 +111,7 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
     ]
     let isBad = false
     try {
-      const checking = guesser === undefined ? inTurnOfNetwork(network, isRight) : withRests(guesser, isRight)
+      const checking = guesser === undefined ? withNetworkLock(network, isRight) : withRests(guesser, isRight)
       isBad = !(await checking)
       return !isBad
     } finally {
@@ -130,6 +130,6 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
 
   return {
     check: (key, attempt) => checks(`${attempt.network} ${key}`, () => checkNow(attempt)),
-    inTurnOfNetwork,
+    withNetworkLock,
   }
 }

@@ -76,7 +76,7 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
   // Servers on other machines may use the stores, although this process has locked the data directory here.
   const {
     nodes,
-    turns,
+    runExclusive,
     close: leaveNodes,
   } = await openNodes(config, { log, isReady: () => false, takeOver: async () => {} })
   const { generations, readStore, secrets } = await openReadStores(config, nodes)
@@ -118,7 +118,7 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
       projector,
       rebuilder,
       attachments,
-      turns,
+      runExclusive,
     }
     await eraseTexts(services, newContext(null, 'erase'), issue, commentId)
     return undefined

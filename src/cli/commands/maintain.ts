@@ -55,8 +55,8 @@ async function* maintainHere(config: Config, name: string | undefined): AsyncGen
       const gitDir = join(config.dataDir, 'git')
       const views = createViews(current)
       const pushJournal = await openPushJournal(join(config.dataDir, 'pushes'))
-      const turns = createKeyedMutex()
-      const services = { config, events, turns, pushJournal, views, diskUsage, gitDir, startedAt }
+      const runExclusive = createKeyedMutex()
+      const services = { config, events, runExclusive, pushJournal, views, diskUsage, gitDir, startedAt }
       const one = name === undefined ? undefined : await repositoryByFullName(services, name)
       if (name !== undefined && one === undefined) throw new CommandFailed(`there is no repository ${name}`)
       yield* maintainAll(services, one, new AbortController().signal)

@@ -40,7 +40,7 @@ async function setPassword(login: string, options: SetPasswordArguments): Promis
         writeState: createWriteState(),
         secrets,
         accountChanges: createAccountChanges(),
-        turns: createKeyedMutex(),
+        runExclusive: createKeyedMutex(),
       }
       const id = await userIdOf(services, login)
       if (id === undefined) throw new CommandFailed(`there is no user ${login}`)

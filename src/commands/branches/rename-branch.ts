@@ -77,7 +77,7 @@ export function renameBranch(
   decide: () => Promise<string>,
 ): Promise<RefOutcome> {
   const { pushJournal } = services
-  return services.turns(mergeLockKey(repoId), async () => {
+  return services.runExclusive(mergeLockKey(repoId), async () => {
     let marker: PushMarker | undefined
     try {
       const begun = await withRefLock(services, repoId, async (since) => {

@@ -15,7 +15,7 @@ import { withRefLock } from './ref-lock.ts'
  * `recordRefs`. A crash or failure in between leaves a marker; the next recovery then records git's refs.
  */
 export function moveRefs<T>(
-  services: Pick<Services, 'config' | 'events' | 'turns' | 'pushJournal'>,
+  services: Pick<Services, 'config' | 'events' | 'runExclusive' | 'pushJournal'>,
   repoId: number,
   work: (since: ExpectedRevision) => Promise<T>,
 ): Promise<T> {

@@ -25,7 +25,7 @@ const MAINTENANCE_LOCK = 'maintenance'
 
 export type MaintenanceServices = Pick<
   Services,
-  'config' | 'events' | 'turns' | 'pushJournal' | 'views' | 'diskUsage' | 'gitDir' | 'startedAt'
+  'config' | 'events' | 'runExclusive' | 'pushJournal' | 'views' | 'diskUsage' | 'gitDir' | 'startedAt'
 >
 
 export interface MaintainOptions {
@@ -59,7 +59,7 @@ export function maintain(
   repoId: number,
   options: MaintainOptions,
 ): Promise<Maintained | undefined> {
-  return services.turns(MAINTENANCE_LOCK, () => maintainNow(services, repoId, options))
+  return services.runExclusive(MAINTENANCE_LOCK, () => maintainNow(services, repoId, options))
 }
 
 async function maintainNow(

@@ -13,11 +13,11 @@ export const refLockKey = (repoId: number) => `git ${repoId}`
  * it. A single node cannot lose a lock, so it skips the read.
  */
 export function withRefLock<T>(
-  services: Pick<Services, 'config' | 'events' | 'turns'>,
+  services: Pick<Services, 'config' | 'events' | 'runExclusive'>,
   repoId: number,
   work: (since: ExpectedRevision) => Promise<T>,
 ): Promise<T> {
-  return services.turns(refLockKey(repoId), async () => work(await revisionNow(services, repoId)))
+  return services.runExclusive(refLockKey(repoId), async () => work(await revisionNow(services, repoId)))
 }
 
 async function revisionNow(

@@ -5,9 +5,9 @@ import type { Services } from '../../services/services.ts'
  * concurrent changes of its visibility.
  */
 export function withOrganizationLock<T>(
-  { turns }: Pick<Services, 'turns'>,
+  { runExclusive }: Pick<Services, 'runExclusive'>,
   id: number,
   work: () => Promise<T>,
 ): Promise<T> {
-  return turns(`organization ${id}`, work)
+  return runExclusive(`organization ${id}`, work)
 }

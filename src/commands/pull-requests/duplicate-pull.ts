@@ -79,7 +79,7 @@ export async function changeClaiming(
   change: () => Promise<unknown>,
 ): Promise<void> {
   const stream = pullStream(pull.repoId, pull.index)
-  await services.turns(`edit ${stream}`, async () => {
+  await services.runExclusive(`edit ${stream}`, async () => {
     const before = await pulls.load(services, pull)
     if (before.status === 'none') {
       await change()

@@ -100,7 +100,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         deleteBranch: body.delete_branch_after_merge ?? repository.deleteBranchAfterMerge,
         deletionIsDefault: body.delete_branch_after_merge === undefined,
       }
-      const merging = services.turns(mergeLockKey(repository.id), async () => {
+      const merging = services.runExclusive(mergeLockKey(repository.id), async () => {
         const inTime = await withPresentPermissions(services, request, merge)
         if (!inTime.request.scheduling) {
           await mergePull(services, context, inTime)
@@ -129,7 +129,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       const pull = await pullFor(services, repository.id, request.params.index)
       const context = commandContext(request)
       // Under the lock: a started merge gets its outcome first, and a canceled one does not start.
-      await services.turns(mergeLockKey(repository.id), () =>
+      await services.runExclusive(mergeLockKey(repository.id), () =>
         pulls.change(services, context, pull, 'cancel schedule', (state) =>
           decideCancelSchedule(state, { id: requester.id, login: requester.login }, access === 'admin'),
         ),

@@ -110,8 +110,8 @@ async function claimTag(
 /**
  * Serializes claims and releases of a release's tags, on all nodes, so that none frees a tag that another one needs.
  */
-const withReleaseLock = <T>({ turns }: Services, id: number, work: () => Promise<T>): Promise<T> =>
-  turns(`release ${id}`, work)
+const withReleaseLock = <T>({ runExclusive }: Services, id: number, work: () => Promise<T>): Promise<T> =>
+  runExclusive(`release ${id}`, work)
 
 /** Returns the release from the log. @throws Refused (not found) */
 async function releaseInLog(services: Services, id: number) {

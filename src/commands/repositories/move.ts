@@ -28,7 +28,7 @@ export function releaseOldName(
   left: { ownerId: number; name: string },
 ): Promise<void> {
   const key = claimKeys.repository(left.ownerId, left.name)
-  return services.turns(lockKeyOf(repoId), async () => {
+  return services.runExclusive(lockKeyOf(repoId), async () => {
     const has = keysOf(await repositories.load(services, repoId)).includes(key)
     if (!has) await releaseClaim(services, context, key, repositoryStream(repoId))
   })
@@ -50,7 +50,7 @@ export function moveRepository(
   const release = (keys: readonly string[]) =>
     Promise.all(keys.map((key) => releaseClaim(services, context, key, stream)))
 
-  return services.turns(lockKeyOf(repoId), async () => {
+  return services.runExclusive(lockKeyOf(repoId), async () => {
     // Another attempt of a retried request may have moved it meanwhile.
     const done = await repositories.ifDone(services, context, repoId, step)
     if (done !== undefined) return done

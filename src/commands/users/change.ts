@@ -37,7 +37,7 @@ export interface UserChange {
  * changed then
  */
 export async function changeUser(
-  services: WriteServices & Pick<Services, 'secrets' | 'accountChanges' | 'turns'>,
+  services: WriteServices & Pick<Services, 'secrets' | 'accountChanges' | 'runExclusive'>,
   context: CommandContext,
   id: number,
   change: UserChange,
@@ -105,17 +105,20 @@ async function changeNow(
 }
 
 /** Serializes changes to site admins on all nodes: otherwise two could remove each other. */
-export function withSiteAdminLock<T>({ turns }: Pick<Services, 'turns'>, work: () => Promise<T>): Promise<T> {
-  return turns('site admins', work)
+export function withSiteAdminLock<T>(
+  { runExclusive }: Pick<Services, 'runExclusive'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  return runExclusive('site admins', work)
 }
 
 /** Runs `work` under the lock of a user's claims. Take the lock of site admins first, if both are needed. */
 export function withUserLock<T>(
-  { turns }: Pick<Services, 'turns'>,
+  { runExclusive }: Pick<Services, 'runExclusive'>,
   id: number,
   work: () => Promise<T>,
 ): Promise<T> {
-  return turns(`user ${id}`, work)
+  return runExclusive(`user ${id}`, work)
 }
 
 /**

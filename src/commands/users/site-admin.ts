@@ -35,7 +35,7 @@ const NO_PASSWORD_TO_SHOW: AdminPassword = { maybeLost: false }
  * admin gets a new password, with a log line.
  */
 export async function ensureSiteAdmin(
-  services: WriteServices & Pick<Services, 'config' | 'secrets' | 'log' | 'turns'>,
+  services: WriteServices & Pick<Services, 'config' | 'secrets' | 'log' | 'runExclusive'>,
   inStart: StartupRetry = (step) => step(),
 ): Promise<AdminPassword> {
   const { config, secrets, log } = services
@@ -66,7 +66,7 @@ export async function ensureSiteAdmin(
     await keepPassword(secrets, user.id, await ownHash(), passwordId, passwordIsPrinted)
     return shown
   }
-  return inStart(() => services.turns('site admin', ensure))
+  return inStart(() => services.runExclusive('site admin', ensure))
 }
 
 const SECRETS_MISSING =

@@ -37,7 +37,7 @@ import {
 export const MAX_WEBHOOKS = 50
 
 export const webhookRoutes: Routes = (services) => {
-  const { secrets, views, turns, config } = services
+  const { secrets, views, runExclusive, config } = services
   const outside = createOutboundHttp(config.webhookAllowedHosts ?? NO_HOSTS)
 
   /** Returns a new id; the same one for a retried request. */
@@ -76,7 +76,7 @@ export const webhookRoutes: Routes = (services) => {
           }
           const wanted = newWebhook(request.body, outside)
           // Under a lock, so that concurrent requests stay within the limit.
-          const state = await turns(`webhooks of ${webhookScopeKey(scope)}`, async () => {
+          const state = await runExclusive(`webhooks of ${webhookScopeKey(scope)}`, async () => {
             const id = await takeNumber(services, context, idsStream('webhook'))
             const configId = newConfigId(context, id)
             // Configurations never change: a retried request keeps that of the first attempt.

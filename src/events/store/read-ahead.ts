@@ -1,6 +1,6 @@
 /**
- * Follows the log ahead of a reader that takes long for a batch. What comes meanwhile is one batch when the reader asks
- * for more: large batches cost much less than many small ones.
+ * Follows the log ahead of a slow reader, and merges the waiting events into one batch: large batches cost much less
+ * than many small ones.
  */
 import type { EventStore, Position, RecordedEvent, SubscribeOptions } from './event-store.ts'
 
@@ -17,7 +17,7 @@ export async function* readAhead(
   const leaving = new AbortController()
   const signal = AbortSignal.any([options.signal, leaving.signal])
   const ahead: RecordedEvent[] = []
-  /** The weights of these events. They are kept because to weigh an event takes time. */
+  /** The weights of these events, cached because weighing takes time. */
   const weights: number[] = []
   /** The position to report when the buffer is empty. */
   let reached: Position | undefined

@@ -1,6 +1,4 @@
-/**
- * Reads the body of a git client's request: decodes it, limits its size and its time, and notices when it breaks off.
- */
+/** Reads the body of a git client's request: decodes it, limits its size and time, and detects a broken connection. */
 import { type Duplex, finished, type Readable, Transform } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { deadline } from '../../concurrency/deadline.ts'
@@ -35,9 +33,8 @@ const UNFOLDED_FREE = 32 * 1024 * 1024
 const UNFOLDED_TIMES = 10
 
 /**
- * Decodes `body` by its Content-Encoding. What unfolds to far more than was sent ends with GitRequestTooLarge: a few
- * megabytes would fill a disk.
- * @throws UnknownContentEncoding
+ * Decodes `body` by its Content-Encoding. Ends with GitRequestTooLarge when the data unfolds to far more than was sent:
+ * a few megabytes would fill a disk. @throws UnknownContentEncoding
  */
 export function decodeBody(body: Readable, contentEncoding: string | undefined): Readable {
   const coding = codingOf(contentEncoding)

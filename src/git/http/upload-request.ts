@@ -15,15 +15,17 @@ const PART_BYTES = 16 * 1024
 /** Other commands of protocol version 2 report about objects and are not used by clients. */
 const COMMANDS = ['fetch', 'ls-refs']
 /**
- * Lines for each of which git searches the history, and how many of them a fetch may have. Nobody names a dozen branches to
- * leave out, and a shallow clone ends at some hundred commits; 100,000 took half a minute.
+ * Lines for each of which git searches the history, with the number allowed in a fetch. A clone leaves out fewer than a
+ * dozen branches, and a shallow clone ends at some hundred commits; 100,000 took half a minute.
  */
 const MOST: ReadonlyMap<string, number> = new Map([
   ['shallow', 10_000],
   ['deepen-not', 100],
 ])
 
-/** `want`: the client asks for it. `have`, `shallow`: the client claims to have it, with or without its history. */
+/**
+ * `want`: requested objects. `have`, `shallow`: objects that the client claims to have, with or without their history.
+ */
 export interface NamedObject {
   word: 'want' | 'have' | 'shallow'
   id: string
@@ -56,7 +58,8 @@ export async function* requestWithout(request: Readable, ids: ReadonlySet<string
     const named = line === undefined ? undefined : namedIn(line)
     const isHidden = named !== undefined && named.word !== 'want' && ids.has(named.id)
     if (line === undefined) hasEnded = true
-    // Version 2 answers in another way when a client has nothing. Older versions would repeat the id in their answer.
+    // With an empty list of `have`, version 2 answers in another way. Older versions would repeat the id in their
+    // answer.
     if (isHidden && hasEnded) continue
     const passed = isHidden ? packet(`${named.word} ${ZERO_ID}\n`) : bytes
     kept.push(passed)
@@ -99,7 +102,7 @@ async function* linesOf(request: Readable): AsyncGenerator<{ line: string | unde
   }
 }
 
-/** @throws MalformedGitRequest for one line of its kind too many */
+/** @throws MalformedGitRequest when a request has too many lines of one kind */
 function countLine(counts: Map<string, number>, line: string): void {
   const word = line.slice(0, line.indexOf(' '))
   const most = MOST.get(word)

@@ -37,7 +37,7 @@ export function createSealedTexts(events: EventStore, keys: TextKeys): SealedTex
       const problem = Buffer.isBuffer(key)
         ? 'its text cannot be opened with its key'
         : key === undefined
-          ? 'the key of its text is missing, and nobody has erased it'
+          ? 'the key of its text is missing without an erasure'
           : 'the key of its text is destroyed, but no erasure is recorded'
       closed.set(event.stream, [...(closed.get(event.stream) ?? []), { event, problem }])
     }

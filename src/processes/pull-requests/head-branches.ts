@@ -13,7 +13,7 @@ export function headBranches(services: Services): ProcessManager {
   return processManager('head_branches', {
     async PullRequestMerged(context, { data: { repoId, index, mergedBy, deleteBranch } }) {
       if (!deleteBranch) return
-      await services.turns(mergeLockKey(repoId), async () => {
+      await services.runExclusive(mergeLockKey(repoId), async () => {
         const state = await pulls.load(services, { repoId, index })
         if (state.status !== 'merged' || state.headBranchDeleted || state.headBranchKept) return
         await deleteHeadBranch(services, context, state, mergedBy).catch(unlessDeleted)

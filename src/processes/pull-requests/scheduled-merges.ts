@@ -116,7 +116,7 @@ export function createScheduledMerges(
   )
 
   async function attempt({ pull, cause }: Attempt, failures: number): Promise<void> {
-    await services.turns(mergeLockKey(pull.repoId), async () => {
+    await services.runExclusive(mergeLockKey(pull.repoId), async () => {
       // A repeated attempt finds no schedule, so its events need no derived ids. After a push, the next attempt is
       // another merge with other events.
       const context = newContext(cause.actor, cause.correlationId, cause.causationId)

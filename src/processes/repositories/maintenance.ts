@@ -44,7 +44,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   const { diskUsage, views, log, config } = services
   /** Earliest next measurement by repository id, in milliseconds of `performance.now()`. */
   const notBefore = new Map<number, number>()
-  const inTurn = createKeyedMutex()
+  const runExclusive = createKeyedMutex()
   let starting: Promise<void> = Promise.resolve()
   const worker = createWorker<Wanted>(
     {
@@ -71,7 +71,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     const isNoted = isWanted(repoId)
     want(repoId, countAttachments)
     if (isNoted) return
-    await inTurn(`${repoId}`, async () => {
+    await runExclusive(`${repoId}`, async () => {
       const repository = await views.repositories.get(`${repoId}`)
       const before = await diskUsage.get(repoId)
       if (repository === undefined || before?.pending === true) return
@@ -84,7 +84,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   /** Counts the size for the new owner at once, before the measurement, which takes longer. */
   async function moved(repoId: number): Promise<void> {
     want(repoId, false)
-    await inTurn(`${repoId}`, async () => {
+    await runExclusive(`${repoId}`, async () => {
       const ownerId = (await views.repositories.get(`${repoId}`))?.ownerId
       const before = await diskUsage.get(repoId)
       if (ownerId !== undefined && before !== undefined) {
@@ -96,7 +96,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   async function workOn({ repoId, countAttachments }: Wanted): Promise<number | undefined> {
     const began = performance.now()
     try {
-      await inTurn(`work ${repoId}`, async () => {
+      await runExclusive(`work ${repoId}`, async () => {
         const kind = config.maintenance ? 'due' : 'measure'
         const hasChanged = () => isWanted(repoId)
         const done = await maintain(services, repoId, { kind, countAttachments, hasChanged, signal })

@@ -32,7 +32,7 @@ const NO_POSITION = 0
 
 /** Opens the records of a store. Call `prepare` before anything else. */
 export function openLateMerges(store: ReadStore) {
-  const inTurn = createKeyedMutex()
+  const runExclusive = createKeyedMutex()
 
   async function get(repoId: number): Promise<LateMerges | undefined> {
     const [found] = await store.getMany(collection, [`${repoId}`])
@@ -44,7 +44,7 @@ export function openLateMerges(store: ReadStore) {
     repoId: number,
     next: (before: LateMerges | undefined) => LateMerges | undefined,
   ): Promise<void> {
-    return inTurn(`${repoId}`, async () => {
+    return runExclusive(`${repoId}`, async () => {
       const body = next(await get(repoId))
       const id = `${repoId}`
       const isOver = body === undefined || body.pulls.length === 0

@@ -12,7 +12,7 @@ import { readBatch } from './readable-events.ts'
 import { stopModels } from './stopped-models.ts'
 import type { WrittenDocuments } from './written-documents.ts'
 
-/** Runs `work`, which writes what follows from a batch of events, and resolves or rejects as it does. */
+/** Runs `work`, which writes the results of a batch of events, and resolves or rejects as it does. */
 export type AroundBatch = (batch: readonly RecordedEvent[], work: () => Promise<void>) => Promise<void>
 
 interface Writing {
@@ -22,8 +22,8 @@ interface Writing {
   positions: Positions
   documents: WrittenDocuments
   shared: SharedModels | undefined
-  /** Runs batches, and all else that writes read models, one at a time. */
-  inTurn<T>(work: () => Promise<T>): Promise<T>
+  /** Runs batches, and other writes to read models, one at a time. */
+  runExclusive<T>(work: () => Promise<T>): Promise<T>
   around: AroundBatch
   applied(touched: readonly Touched[]): void
   /** Called when the models have reached a position. */
@@ -33,7 +33,7 @@ interface Writing {
 export type BatchWriter = ReturnType<typeof createBatchWriter>
 
 export function createBatchWriter(writing: Writing) {
-  const { log, reach, starts, positions, documents, shared, inTurn, around, applied, moved } = writing
+  const { log, reach, starts, positions, documents, shared, runExclusive, around, applied, moved } = writing
   /** Whether the disk was full when the last batch was written. */
   let diskIsFull = false
 
@@ -50,7 +50,7 @@ export function createBatchWriter(writing: Writing) {
     })
     const written = () => {
       documents.written(made)
-      // What is stored may be later than what was folded again: whoever wants a document reads it then.
+      // The stored documents may be later than the refolded ones, so drop them from the cache.
       applied(
         starts.mayRepeat(end.position) ? touched.map(({ collection, id }) => ({ collection, id })) : touched,
       )
@@ -81,8 +81,8 @@ export function createBatchWriter(writing: Writing) {
     write(batch: readonly RecordedEvent[], signal: AbortSignal): Promise<void> {
       // Before the batch is written: if that fails, the subscription has not passed the batch.
       reach.came(batch.at(-1)?.position ?? LOG_START)
-      return inTurn(async () => {
-        // Models may have been taken since: what comes next for them is before this batch.
+      return runExclusive(async () => {
+        // Models may have been taken over since: their next events are before this batch.
         if (!signal.aborted) await around(batch, () => foldAndWrite(batch))
       })
     },

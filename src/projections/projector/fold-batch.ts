@@ -7,19 +7,19 @@ import type { Advance, Poison } from './read-model.ts'
 import { eventsFor, type ReadBatch } from './readable-events.ts'
 import { reasonOf } from './stopped-models.ts'
 
-/** What a batch comes to. It is complete when all its changes were taken. */
+/** The result of a batch. It is complete when all its changes were taken. */
 export interface FoldedBatch {
   /** The changed documents of each read model, one after the other. */
   changes: AsyncGenerator<Change[], void>
-  /** The same lists, as far as they were taken. */
+  /** The taken part of these lists. */
   made: Change[][]
   touched: Touched[]
   /**
-   * Where the models are then whose documents the batch touches, to be written with the changes. Nothing changes for the
-   * others: to fold the batch again for them is harmless, so it is enough to know their positions here.
+   * The new positions of the models whose documents the batch touches, to be written with the changes. Other models do
+   * not change, and folding the batch again for them is harmless.
    */
   checkpoints: Map<string, MovedCheckpoint>
-  /** The positions of all models, for when the batch is written. */
+  /** The positions of all models after the batch is written. */
   reached: Map<Progress, Reached>
   poisoned: { p: Progress; poison: Poison }[]
 }
@@ -36,8 +36,8 @@ interface Advancing {
 
 interface Folding extends Advancing {
   /**
-   * A store that is a round trip away is asked for the documents of all models at once. Otherwise one model folds after the
-   * other, while the store writes the changes of the one before.
+   * For a remote store, whether to request the documents of all models at once. Otherwise models are folded one after
+   * the other, while the store writes the changes of the previous one.
    */
   together: boolean
   /** Called before changes are written. @throws LeaseLost when this server may not write any more */
@@ -78,7 +78,7 @@ export function foldBatch(
         : { position: p.position, ...(p.event !== undefined && { event: p.event }) }
     reached.set(p, at)
     if (poison !== undefined) poisoned.push({ p, poison })
-    // Also when nothing changed: after a write that was cut off, the documents may be written and the checkpoint not.
+    // Also without changes: after an interrupted write, the documents may be written and the checkpoint not.
     if (own.length === 0 && poison === undefined) return
     const stopped = poison && reasonOf(poison)
     const { name, version } = p.model
@@ -87,7 +87,7 @@ export function foldBatch(
 
   async function* changes(): AsyncGenerator<Change[], void> {
     const begun = together ? models.map((p) => advance(p, read, advancing)) : []
-    // Each is awaited in its turn, unless an earlier one fails.
+    // Each is awaited in order, unless an earlier one fails.
     for (const one of begun) one.catch(() => {})
     for (const [i, p] of models.entries()) {
       const advanced = await (begun[i] ?? advance(p, read, advancing))

@@ -1,4 +1,4 @@
-/** Follows the log: gets its events in batches, and gives them to the writer. Begins again after each failure. */
+/** Follows the log: reads its events in batches and passes them to the writer. Restarts after each failure. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import type { EventStore, Position, RecordedEvent } from '../../events/store/event-store.ts'
@@ -18,7 +18,7 @@ interface Following {
   starts: ModelStarts
   shared: SharedModels | undefined
   writer: BatchWriter
-  /** Takes the models that nobody writes any more. */
+  /** Takes the models that no server writes any more. */
   takeModels(): Promise<void>
   /** Called when the models have reached a position. */
   moved(): void
@@ -30,9 +30,9 @@ const RETRY_MS = 500
 const BATCH = 1000
 /** An event of refs changes a document for each of them, and those are read and written in one go. */
 const WEIGHT_OF_REF = 2
-/** Other events weigh by their size, because what waits is in memory: so many characters weigh as much as a small event. */
+/** Characters of an event that weigh as much as a small event: waiting events are in memory. */
 const CHARACTERS = 16 * 1024
-/** As how many small events an event counts. An event with members counts once for each of them. */
+/** The weight of an event in small events. An event with members counts once for each of them. */
 const weightOf = ({ data }: RecordedEvent) => {
   if ('refs' in data && Array.isArray(data.refs)) return Math.max(1, WEIGHT_OF_REF * data.refs.length)
   if ('members' in data && Array.isArray(data.members)) return Math.max(1, data.members.length)
@@ -41,9 +41,9 @@ const weightOf = ({ data }: RecordedEvent) => {
 
 export function createLogFollower(following: Following) {
   const { log, events, reach, starts, shared, writer, takeModels, moved, stopping } = following
-  /** Undefined while nothing follows the log. */
+  /** Undefined while the log is not followed. */
   let working: Promise<void> | undefined
-  /** Ends the subscription, so that it begins anew. */
+  /** Ends the subscription, so that it restarts. */
   let beginAnew = () => {}
 
   async function follow(): Promise<void> {
@@ -61,7 +61,7 @@ export function createLogFollower(following: Following) {
           continue
         }
         if (error instanceof BrokenFile) {
-          // Another try cannot help. `/healthz` reports it, and queries still read what was projected so far.
+          // A retry cannot help. `/healthz` reports it, and queries still read the documents projected so far.
           for (const p of reach.running()) p.stopped = error.message
           log.error({ err: error }, 'the read models stopped at a broken log')
           return
@@ -85,7 +85,7 @@ export function createLogFollower(following: Following) {
         reach.sawUpTo(position)
         shared?.passed(position)
         moved()
-        // The log may end with events of others.
+        // The log may end with events of other applications.
         starts.passed([], reach.passed())
       },
     })
@@ -102,15 +102,15 @@ export function createLogFollower(following: Following) {
   }
 
   return {
-    /** Starts to follow the log. While it is followed, does nothing. */
+    /** Starts to follow the log, if it is not followed already. */
     start(): void {
       working ??= follow().finally(() => {
         working = undefined
       })
     },
-    /** Gets the events after the models' positions again. */
+    /** Restarts from the models' positions. */
     beginAnew: () => beginAnew(),
-    /** Resolves when nothing follows the log any more. */
+    /** Resolves when the log is not followed any more. */
     ended: () => working,
   }
 }

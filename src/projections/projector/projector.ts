@@ -46,20 +46,22 @@ export interface Projector {
    */
   caughtUp(timeoutMs: number): Promise<boolean>
   /**
-   * Resolves when queries show what had been written before the call, by this server or by another. Undefined when they
-   * do already. @throws StoreUnavailable when this server cannot know it within 5 s
+   * Resolves when queries show all events that were written before the call, by this server or by another. Undefined
+   * when they do already. @throws StoreUnavailable when this server cannot know it within 5 s
    */
   current(): Promise<void> | undefined
-  /** The position that every running read model has reached; when none runs, that every one has reached. */
+  /**
+   * The position that every running read model has reached; without a running one, the position that all have reached.
+   */
   position(): Position
   status(): ReadModelStatus[]
-  /** Those of `status` that have stopped; almost always none. */
+  /** The stopped read models of `status`. */
   stopped(): ReadModelStatus[]
   /** Whether the last batch could not be written because the disk is full. It is tried again. */
   isDiskFull(): boolean
   /**
-   * Makes this server the one that writes a read model, in a store that several share.
-   * @throws StoreUnavailable when the server that writes it does not give it within 10 s
+   * Makes this server the writer of a read model, in a store that several share.
+   * @throws StoreUnavailable when the current writer does not release it within 10 s
    */
   hold(model: string): Promise<void>
   /**
@@ -79,19 +81,22 @@ interface Projecting {
   applied?: ((touched: readonly Touched[]) => void) | undefined
   /** Needed when other servers share the store. */
   sharing?: Sharing | undefined
-  /** Runs the work on a batch, so that others see how long it takes. */
+  /** Runs the work on a batch, and reports its duration. */
   around?: AroundBatch | undefined
 }
 
-/** All work of a projector shares this key, so it runs one at a time. */
-const TURN = 'batch'
-/** How often a server looks for models that nobody writes any more. */
+/** Mutex key of all work of a projector, which runs one at a time. */
+const MUTEX_KEY = 'batch'
+/** Interval between checks for read models without a writer, in milliseconds. */
 const TAKE_MS = 1000
-/** How long a server waits until another one gives it a read model. */
+/** Maximum wait for another server to release a read model, in milliseconds. */
 const HOLD_MS = 10_000
-/** Pauses between two looks at what other servers have written, while somebody waits for it: at first, and later. */
+/**
+ * Pauses between two reads of other servers' positions while a request waits for them, in milliseconds: at first, and
+ * later.
+ */
 const LOOK_MS = [1, 20] as const
-/** For how long somebody waits at first. */
+/** Duration of the short pauses, in milliseconds. */
 const AT_FIRST_MS = 50
 
 export function createProjector({
@@ -126,13 +131,13 @@ export function createProjector({
           },
           anotherIncarnation: () => takeModels(),
         })
-  const turns = createKeyedMutex()
-  const inTurn = <T>(work: () => Promise<T>) => turns(TURN, work)
+  const mutex = createKeyedMutex()
+  const runExclusive = <T>(work: () => Promise<T>) => mutex(MUTEX_KEY, work)
   const positions = createPositions(progress, views, shared?.move, savePositions)
   const documents = createWrittenDocuments(views)
   const starts = createModelStarts({ log, events, views, progress, positions, documents })
   const parts = { log, reach, starts, shared, moved }
-  const writer = createBatchWriter({ ...parts, positions, documents, inTurn, around, applied })
+  const writer = createBatchWriter({ ...parts, positions, documents, runExclusive, around, applied })
   const follower = createLogFollower({ ...parts, events, writer, takeModels, stopping: stopped })
   let taking: Promise<void> | undefined
   let looking: Promise<void> | undefined
@@ -143,35 +148,35 @@ export function createProjector({
       for (const p of progress) await starts.begin(p, checkpoints.get(p))
       return
     }
-    // Nothing is remembered yet, so there is nothing to forget of what others have written.
+    // The cache is empty, so writes of other servers need not be evicted.
     for (const [p, { position }] of checkpoints) Object.assign(p, { position, written: position })
     await shared.take(starts.begin).catch((error: unknown) => {
-      // Another server has it now: this one follows.
+      // Another server has it now, so this one follows.
       if (!(error instanceof LeaseLost)) throw error
     })
   }
 
-  /** Writes the checkpoints that were not worth a write before. */
+  /** Writes the checkpoints that were not written before, to save work. */
   async function savePositions(): Promise<void> {
     try {
-      await inTurn(positions.saveAll)
+      await runExclusive(positions.saveAll)
     } catch (error) {
-      // It is tried again. Until then, nothing is wrong: the events after the checkpoints have changed nothing.
+      // It is retried. Until then the checkpoints are correct: the events after them have changed nothing.
       log.debug({ err: error }, 'checkpoints were not written')
       if (error instanceof LeaseLost && !stopped.aborted) await takeModels().catch(() => {})
     }
   }
 
-  /** Takes the models that nobody writes any more. */
+  /** Takes the models that no server writes any more. */
   async function takeModels(forced?: string): Promise<void> {
-    await inTurn(async () => shared?.take(starts.begin, forced))
+    await runExclusive(async () => shared?.take(starts.begin, forced))
   }
 
   async function keepTaking(): Promise<void> {
     while (!stopped.aborted) {
       await delay(TAKE_MS, undefined, { signal: stopped }).catch(() => {})
       if (stopped.aborted) return
-      // Without the store there is nothing to take: the next look may have it back.
+      // Without the store there are no models to take; the next check may find it back.
       await takeModels().catch((error: unknown) =>
         log.debug({ err: error }, 'the read models were not looked at'),
       )
@@ -179,7 +184,7 @@ export function createProjector({
     }
   }
 
-  /** Looks at what other servers have written, as long as somebody waits for it. */
+  /** Reads the positions of other servers, as long as a request waits for them. */
   async function lookForWaiters(): Promise<void> {
     while (!waiters.isEmpty() && !stopped.aborted) {
       await shared?.observe().catch(() => {})
@@ -215,7 +220,7 @@ export function createProjector({
       positions.stop()
       await Promise.all([follower.ended(), taking, looking])
       await savePositions()
-      // If this fails, the others take the models when they find out that this server is gone.
+      // If this fails, the other servers take the models when they detect that this server is gone.
       await shared?.giveUp().catch(() => {})
       waiters.giveUp()
     },
@@ -234,10 +239,10 @@ export function createProjector({
       }
     },
     exchange: (name, replace) =>
-      inTurn(async () => {
+      runExclusive(async () => {
         const p = modelNamed(name)
         if (isFollowed(p)) throw new ReplacedMeanwhile(name)
-        // Not before what came last: that does not come again.
+        // After the last batch, which is not delivered again.
         documents.forget(p.model.collection)
         const most = reach.running().reduce((max, { position }) => Math.max(max, position), reach.last())
         p.position = await replace(most)

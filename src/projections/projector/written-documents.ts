@@ -1,15 +1,15 @@
 /**
- * Keeps the documents that a projector has written lately: the next events often change the same ones, such as the
- * repository of each new issue. They hold only while this server alone writes the read model; after a write that this
- * server may have missed, they are forgotten. Collections whose documents are never read before they are written are not
- * kept.
+ * Caches the documents that a projector has written lately, because the next events often change the same ones, such as
+ * the repository of each new issue. They are valid only while this server alone writes the read model, and are evicted
+ * after a write that this server may have missed. Collections whose documents are never read before a write are not
+ * cached.
  */
 import { LRUCache } from 'lru-cache'
 import type { AnyCollection, Change, Collection, ReadStore, Stored } from '../store/read-store.ts'
 import { roughSize } from '../views/rough-size.ts'
 import { createSharedLimit } from '../views/shared-limit.ts'
 
-/** The most documents of a collection, about how many characters they have, and those of all collections together. */
+/** Limits of the cache: documents of a collection, their characters, and the characters of all collections together. */
 const MAX_DOCUMENTS = 10_000
 const MAX_CHARACTERS = 8 * 1024 * 1024
 const MAX_CHARACTERS_OF_ALL = 4 * MAX_CHARACTERS
@@ -41,7 +41,7 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
   }
 
   return {
-    /** As the store's own, without a read for what is known here. */
+    /** Like the store's own, but cached documents need no read. */
     async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]> {
       const documents = documentsOf(collection)
       const found: Stored<D>[] = []
@@ -62,7 +62,7 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
       }
       limit.keep()
     },
-    /** Forgets the documents of a collection, or all. */
+    /** Evicts the documents of a collection, or all. */
     forget(collection?: AnyCollection): void {
       for (const [name, documents] of collections) {
         if (collection === undefined || collection.name === name) documents.clear()

@@ -98,7 +98,7 @@ export function readable(bytes: Bytes): { buffer: Buffer; encoding: 'latin1' | '
   return isUtf8(buffer) ? { buffer, encoding: 'utf8' } : undefined
 }
 
-/** Decodes the bytes for display, and replaces what is not UTF-8. */
+/** Decodes the bytes for display, and replaces invalid UTF-8. */
 export const lossyText = (bytes: Bytes): string => bufferOf(bytes).toString()
 
 export const bufferOf = (bytes: Bytes): Buffer =>

@@ -59,7 +59,7 @@ t.test('too many simultaneous passwords are refused before hashing', async (t) =
 
 const elsewhere = process.platform !== 'linux' && 'only Linux has priorities of threads'
 
-t.test('passwords are hashed in a thread that gives way to the others', { skip: elsewhere }, async (t) => {
+t.test('passwords are hashed in a thread with low priority', { skip: elsewhere }, async (t) => {
   await hashPassword('a long password')
   const niceOf = async (thread: string) => {
     const stat = await readFile(`/proc/self/task/${thread}/stat`, 'latin1')

@@ -20,7 +20,7 @@ t.test('after too many failures only that key is blocked, until the window ends'
   t.equal(throttle.blockedFor('a'), undefined, 'counting starts again')
 })
 
-t.test('a lockout ends in time, also when the clock is set back meanwhile', async (t) => {
+t.test('a lockout ends in time, even if the clock is set back meanwhile', async (t) => {
   const setClock = clockOf(t)
   setClock(YEAR_MS)
   const throttle = createThrottle({ failures: 1, windowMs: 10_000 })
@@ -37,25 +37,22 @@ t.test('an attempt counts as a failure until it succeeds', async (t) => {
   t.equal(throttle.blockedFor('a'), undefined)
 })
 
-t.test(
-  'turns come one after the other, and a newcomer takes the place of a random one who waits',
-  async (t) => {
-    const pace = createPace({ everyMs: 1, waiting: 2 }, () => 0)
-    const answers: string[] = []
-    const ask = async (name: string, key = 'a') => {
-      answers.push(`${name} ${(await pace.turn(key)) ? 'goes' : 'leaves'}`)
-    }
-    await Promise.all([ask('first'), ask('second'), ask('third'), ask('fourth'), ask('other', 'b')])
-    const first = answers.splice(0, 3).sort()
-    t.strictSame(first, ['first goes', 'other goes', 'second leaves'])
-    t.strictSame(answers, ['third goes', 'fourth goes'])
-    await ask('fifth')
-    t.equal(answers.at(-1), 'fifth goes')
-  },
-)
+t.test('slots are handed out one at a time, and a newcomer evicts a random waiting attempt', async (t) => {
+  const pace = createPace({ everyMs: 1, waiting: 2 }, () => 0)
+  const answers: string[] = []
+  const ask = async (name: string, key = 'a') => {
+    answers.push(`${name} ${(await pace.turn(key)) ? 'goes' : 'leaves'}`)
+  }
+  await Promise.all([ask('first'), ask('second'), ask('third'), ask('fourth'), ask('other', 'b')])
+  const first = answers.splice(0, 3).sort()
+  t.strictSame(first, ['first goes', 'other goes', 'second leaves'])
+  t.strictSame(answers, ['third goes', 'fourth goes'])
+  await ask('fifth')
+  t.equal(answers.at(-1), 'fifth goes')
+})
 
 t.test(
-  'bad checks take a fifth of the time at most; keys take turns, and after a good one there is no rest',
+  'failed checks take at most a fifth of the time; keys alternate, and a successful check adds no pause',
   async (t) => {
     let now = 0
     const rests: { ms: number; end: () => void }[] = []

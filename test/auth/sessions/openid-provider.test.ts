@@ -1,5 +1,5 @@
 // In a process of its own: it sets the clock.
-/** What is asked of a provider of OpenID Connect when it changes its keys. */
+/** The requests to a provider of OpenID Connect when it changes its keys. */
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { createOpenIdProvider } from '../../../src/auth/sessions/openid-provider.ts'
@@ -28,7 +28,7 @@ async function start(t: Test, find?: Resolve, lines: string[] = []) {
   if (made === undefined) throw new Error('no provider is set')
   const ours = made
 
-  /** Signs somebody in. Resolves to who it is, or to the kind of the refusal. */
+  /** Signs in a user. Resolves to the identity, or to the kind of the refusal. */
   async function signIn(sub: string): Promise<string> {
     provider.person = { sub }
     const { url, checks } = await ours.begin(CALLBACK)
@@ -44,7 +44,7 @@ async function start(t: Test, find?: Resolve, lines: string[] = []) {
   return { provider, ours, clock, signIn, asked, refusals }
 }
 
-t.test('who signs in right after the provider has changed its key is signed in', async (t) => {
+t.test('a sign-in right after the provider has changed its key succeeds', async (t) => {
   const { provider, signIn, asked } = await start(t)
   t.equal(await signIn('one'), 'one')
   provider.changeKey()
@@ -52,7 +52,7 @@ t.test('who signs in right after the provider has changed its key is signed in',
   t.equal(asked('/.well-known/openid-configuration'), 2, 'they share one question')
 })
 
-t.test('keys that nobody knows make us ask the provider once in five seconds', async (t) => {
+t.test('unknown keys cause one request to the provider in five seconds', async (t) => {
   const { provider, clock, signIn, asked } = await start(t)
   t.equal(await signIn('one'), 'one')
   provider.changeKey(true)
@@ -67,7 +67,7 @@ t.test('keys that nobody knows make us ask the provider once in five seconds', a
 })
 
 t.test(
-  'while the clock is ahead of that of the provider, operators are told, and nobody is told to begin again',
+  "while the clock is ahead of the provider's, operators get a log line, and users are not asked to begin again",
   async (t) => {
     const setClock = clockOf(t)
     const lines: string[] = []
@@ -87,7 +87,7 @@ t.test(
 )
 
 t.test(
-  'the provider is asked nothing before its name is found, so no request hangs at its name servers',
+  "a request waits for the look-up of the provider's name without contacting it, so no request hangs at its name servers",
   async (t) => {
     let found = (_: string[]) => {}
     const hosts: string[] = []

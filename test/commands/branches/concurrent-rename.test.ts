@@ -11,7 +11,7 @@ import { updateRef } from '../../../src/git/refs/refs.ts'
 import { verifyServer } from '../../../src/maintenance/verify/verify.ts'
 import { recoverPushes } from '../../../src/processes/recovery.ts'
 import { READ_MODELS } from '../../../src/projections/views/views.ts'
-import { dieAt } from '../../dying-log.ts'
+import { failAppendsFrom } from '../../failing-log.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 import { eventsIn, type PullRepository, startPulls } from '../pull-requests/pull-repository.ts'
@@ -44,7 +44,7 @@ t.test('a push while a rename waits for the lock is in the renamed branch', asyn
   const index = await made.open((await made.branch('topic', { a: 'a' })) && 'topic')
   const to = await made.branch('elsewhere', { e: 'e' })
   const from = (await made.tip('main')) ?? ''
-  const { turns } = services
+  const { runExclusive } = services
   let waits = false
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
   const turn = withRefLock(services, repoId, async (since) => {
@@ -53,13 +53,13 @@ t.test('a push while a rename waits for the lock is in the renamed branch', asyn
     await updateRef(dir, move.ref, move)
     await recordRefs(services, newContext(null, 'push'), repoId, 'push', [move], since)
   })
-  services.turns = (key, ...work) => {
+  services.runExclusive = (key, ...work) => {
     waits ||= key === refLockKey(repoId)
-    return turns(key, ...work)
+    return runExclusive(key, ...work)
   }
   const renamed = rename(made, 'main', 'trunk')
   await until('the rename waits for the lock', () => waits)
-  services.turns = turns
+  services.runExclusive = runExclusive
   leave()
   await turn
   t.equal((await renamed).status, 204)
@@ -170,7 +170,7 @@ t.test('a log that takes one stream at a time may die between any two appends of
     const crash = `after append ${n}`
     const { appendTogether: _none, ...events } = running.services.events
     running.services.events = events
-    dieAt(running.services, n, 'after')
+    failAppendsFrom(running.services, n, 'after')
     const name = `after${n}`
     const { status } = await ask(`/branches/${now}`, 'PATCH', { name })
     // The process may have finished before the request.

@@ -335,7 +335,7 @@ t.test('a permission that ends while a commit waits for the lock refuses the com
   const { repoId, send, git } = await newRepository('waiting')
   await alice.repos.repoAddCollaborator('alice', 'waiting', 'bob', { permission: 'write' })
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
-  const turn = server.services.turns(refLockKey(repoId), () => held)
+  const turn = server.services.runExclusive(refLockKey(repoId), () => held)
   const asked = send('POST', '/contents/late', { content: base64('late') }, 'bob')
   const blob = hash('sha1', 'blob 4\0late', 'hex')
   await until('its file is stored', () =>

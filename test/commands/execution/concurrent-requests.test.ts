@@ -21,14 +21,14 @@ async function call(login: string, method: string, path: string, body?: object, 
  * waits for its lock. Resolves to both answers.
  */
 async function during<A, B>(type: string, first: () => Promise<A>, second: () => Promise<B>) {
-  const { events, turns } = services
+  const { events, runExclusive } = services
   const { append } = events
   const taken = new Set<string>()
   let asked: Promise<B> | undefined
   const { promise: isWaiting, resolve: waits } = Promise.withResolvers<void>()
-  services.turns = (key, work) => {
+  services.runExclusive = (key, work) => {
     if (taken.has(key)) waits()
-    return turns(key, async () => {
+    return runExclusive(key, async () => {
       taken.add(key)
       try {
         return await work()
@@ -48,7 +48,7 @@ async function during<A, B>(type: string, first: () => Promise<A>, second: () =>
     const answer = await first()
     return { first: answer, second: await asked }
   } finally {
-    Object.assign(services, { turns })
+    Object.assign(services, { runExclusive })
     events.append = append
   }
 }

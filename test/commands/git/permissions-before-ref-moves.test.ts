@@ -15,19 +15,19 @@ async function waiting(
   meanwhile: () => Promise<unknown>,
 ): Promise<number> {
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
-  const { turns } = server.services
+  const { runExclusive } = server.services
   const turn = withRefLock(server.services, repoId, () => held)
   let waits = false
-  server.services.turns = (key, work, ...more) => {
+  server.services.runExclusive = (key, work, ...more) => {
     waits ||= key === refLockKey(repoId)
-    return turns(key, work, ...more)
+    return runExclusive(key, work, ...more)
   }
   const asked = ask()
   try {
     await until('the request waits for the lock', async () => waits)
     await meanwhile()
   } finally {
-    server.services.turns = turns
+    server.services.runExclusive = runExclusive
     leave()
   }
   await turn
@@ -143,17 +143,17 @@ t.test('a head branch that is protected while its deletion waits is kept', async
   const made = await repository(t, 'merged', { writers: ['carol'] })
   await made.branch('topic', { topic: 'x' })
   const index = await made.open('topic')
-  const { turns } = server.services
+  const { runExclusive } = server.services
   let isMerged = false
   // The merge itself takes the first ref lock.
-  server.services.turns = async (key, work, ...more) => {
-    if (key !== refLockKey(made.repoId)) return turns(key, work, ...more)
+  server.services.runExclusive = async (key, work, ...more) => {
+    if (key !== refLockKey(made.repoId)) return runExclusive(key, work, ...more)
     if (isMerged) await made.protect('topic', { enable_push: false })
     isMerged = true
-    return turns(key, work, ...more)
+    return runExclusive(key, work, ...more)
   }
   t.teardown(() => {
-    server.services.turns = turns
+    server.services.runExclusive = runExclusive
   })
   const answer = await made.merge(index, { delete_branch_after_merge: true }, 'carol')
   t.equal(answer.status, 403)

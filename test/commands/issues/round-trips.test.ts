@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { EventStoreDBClient } from '@eventstore/db-client'
 import t, { type Test } from 'tap'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
-import { patientEventStore } from '../../doubles/patience.ts'
+import { eventStoreWithLongTimeouts } from '../../doubles/long-timeouts.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 
 /** Counts appends and other calls of the driver to the event store, until the test ends. */
@@ -28,7 +28,7 @@ function countedCalls(t: Test, { services: { events } }: TestServer): () => Reco
 t.test('one client takes at most 4 round trips to the event store for POST issue', async (t) => {
   const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
   t.teardown(() => double.close())
-  const server = await startTestServer(t, { EVENTSTORE_URL: patientEventStore(double) })
+  const server = await startTestServer(t, { EVENTSTORE_URL: eventStoreWithLongTimeouts(double) })
   const alice = await server.as('alice')
   await alice.user.createCurrentUserRepo({ name: 'project' })
   const post = (title: string) => alice.repos.issueCreateIssue('alice', 'project', { title })

@@ -6,7 +6,7 @@ import { webhookConfigsOf } from '../../../src/auth/webhook-configs.ts'
 import { organizations } from '../../../src/commands/execution/aggregates.ts'
 import { verifyServer } from '../../../src/maintenance/verify/verify.ts'
 import { READ_MODELS } from '../../../src/projections/views/views.ts'
-import { dieAt } from '../../dying-log.ts'
+import { failAppendsFrom } from '../../failing-log.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -32,7 +32,7 @@ const caller =
 type Call = ReturnType<typeof caller>
 
 /** An organization of alice with bob as a member, carol in a team, and all that can belong to one. */
-async function furnished(call: Call, org: string) {
+async function makeSampleRepository(call: Call, org: string) {
   const must = async (login: string, method: string, path: string, body?: object) => {
     const answer = await call(login, method, path, body)
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
@@ -94,7 +94,7 @@ async function gone(
 
 async function isDeletedWhole(t: Test, server: TestServer) {
   const call = caller(() => server)
-  const was = await furnished(call, 'acme')
+  const was = await makeSampleRepository(call, 'acme')
   const { services } = server
   const { views, secrets } = services
   const remove = (login: string | null, org = 'acme') => call(login, 'DELETE', `orgs/${org}`)
@@ -172,10 +172,11 @@ t.test('what an organization receives during its deletion is removed, or stops t
   const make = (org: string) => call('alice', 'POST', `orgs/${org}/repos`, { name: 'late' })
   const remove = (org: string) => call('alice', 'DELETE', `orgs/${org}`)
   // As for suspended nodes that lost their locks: neither waits for the other.
-  const { turns } = server.services
-  server.services.turns = (key, work) => (key.startsWith('organization ') ? work() : turns(key, work))
+  const { runExclusive } = server.services
+  server.services.runExclusive = (key, work) =>
+    key.startsWith('organization ') ? work() : runExclusive(key, work)
 
-  const one = await furnished(call, 'one')
+  const one = await makeSampleRepository(call, 'one')
   const made = await between(
     'OrganizationDeleted',
     () => make('one'),
@@ -184,7 +185,7 @@ t.test('what an organization receives during its deletion is removed, or stops t
   t.match(made, { asked: 204, worked: { status: 409, body: { message: /one is being deleted/ } } })
   t.equal(await views.repositories.count({ ownerId: one.id }), 0)
 
-  await furnished(call, 'two')
+  await makeSampleRepository(call, 'two')
   await one.must('bob', 'POST', 'user/repos', { name: 'offered' })
   const offer = () => call('bob', 'POST', 'repos/bob/offered/transfer', { new_owner: 'two' })
   // bob may not create repositories: he can only offer his.
@@ -192,7 +193,7 @@ t.test('what an organization receives during its deletion is removed, or stops t
   t.match(offered, { asked: 204, worked: { status: 409 } })
   t.match(await call('bob', 'GET', 'repos/bob/offered'), { body: { repo_transfer: null } })
 
-  const three = await furnished(call, 'three')
+  const three = await makeSampleRepository(call, 'three')
   await between(
     'RepositoryCreated',
     () => remove('three'),
@@ -203,8 +204,8 @@ t.test('what an organization receives during its deletion is removed, or stops t
     async () => (await views.repositories.count({ ownerId: three.id })) === 0,
   )
 
-  server.services.turns = turns
-  const four = await furnished(call, 'four')
+  server.services.runExclusive = runExclusive
+  const four = await makeSampleRepository(call, 'four')
   t.equal((await make('four')).status, 201)
   t.equal((await remove('four')).status, 422)
   t.equal((await call('alice', 'DELETE', 'repos/four/late')).status, 204)
@@ -229,8 +230,8 @@ t.test(
     for (const n of [1, 2, 3]) {
       const crash = `after append ${n}`
       const org = `crashed-${n}`
-      const was = await furnished(call, org)
-      dieAt(running.services, n, 'after')
+      const was = await makeSampleRepository(call, org)
+      failAppendsFrom(running.services, n, 'after')
       await call('alice', 'DELETE', `orgs/${org}`)
       await running.stop()
       running = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'fatal' })

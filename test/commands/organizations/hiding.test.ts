@@ -30,7 +30,7 @@ async function seen(call: ReturnType<typeof caller>, org: string) {
 }
 
 /** The log fails from the n-th append on. Calls `look` before each append. */
-function dieAt(running: TestServer, n: number, look: () => Promise<void>): void {
+function failAppendsFrom(running: TestServer, n: number, look: () => Promise<void>): void {
   const { services } = running
   const { events } = services
   let appends = 0
@@ -55,7 +55,7 @@ async function hiddenAtNoTime(t: Test, environment: Record<string, string>, deat
       const { organization, repositories, own } = await seen(call, org)
       t.ok(organization || repositories + own.length === 0, `${n}: ${organization} ${repositories}`)
     }
-    dieAt(running, n, look)
+    failAppendsFrom(running, n, look)
     await call('alice', 'PATCH', `orgs/${org}`, { visibility: 'private' })
     await look()
     await running.stop()

@@ -4,7 +4,7 @@ import { takeClaim } from '../../../src/commands/execution/claims.ts'
 import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { claimKeys, pullStream } from '../../../src/events/streams.ts'
 import { createClaimAges } from '../../../src/services/writes/claim-ages.ts'
-import { withoutCounters } from '../../queries/history/replay/life.ts'
+import { withoutCounters } from '../../queries/history/replay/recorded-answers.ts'
 import { aContext } from '../../stores.ts'
 import { startPulls } from './pull-repository.ts'
 

@@ -57,7 +57,7 @@ const CASES: { style: string; death: Death }[] = [
  * that
  * reached it.
  */
-function dieAt({ services }: TestServer, deaths: ReadonlyMap<number, Death>): Set<number> {
+function failAppendsFrom({ services }: TestServer, deaths: ReadonlyMap<number, Death>): Set<number> {
   const { events, views, pushJournal, readStore } = services
   const dead = new Set<number>()
   async function unlessDead<T>({ stream, events: recorded }: Made, write: () => Promise<T>): Promise<T> {
@@ -133,7 +133,7 @@ t.test('the next start finishes a merge that was cut off at any point once, in a
   await overtaken.open('topic')
 
   const deaths = new Map(cut.map(({ hosted, death }) => [hosted.repoId, death]))
-  const dead = dieAt(first.server, deaths.set(overtaken.repoId, NOT_MOVED))
+  const dead = failAppendsFrom(first.server, deaths.set(overtaken.repoId, NOT_MOVED))
   await Promise.all(
     cut.map(async ({ style, death, hosted, main }) => {
       const body = { Do: style, MergeCommitID: main, delete_branch_after_merge: true }

@@ -25,7 +25,7 @@ async function waiting(
   meanwhile: () => Promise<unknown>,
 ): Promise<number> {
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
-  const turn = server.services.turns(mergeLockKey(repoId), () => held)
+  const turn = server.services.runExclusive(mergeLockKey(repoId), () => held)
   const id = pullId(repoId, index)
   const before = looked.get(id) ?? 0
   const asked = ask().then(
@@ -86,7 +86,7 @@ for (const [title, { statuses, end }] of Object.entries(ENDS)) {
         const status = await waiting({ repoId, index }, ask, () => end(name, token.id))
         t.ok(statuses.includes(status), `${status}`)
         // Later work gets the lock after it.
-        await server.services.turns(mergeLockKey(repoId), async () => undefined)
+        await server.services.runExclusive(mergeLockKey(repoId), async () => undefined)
         t.same([await made.tip('main'), await made.tip('topic')], before, 'no branch has moved')
         t.match(await made.get(index), { merged: false, state: 'open' })
         const types = await made.typesOf(index)
@@ -155,14 +155,14 @@ t.test('a head branch that is protected while its update is built is not moved',
   const before = await made.tip('topic')
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
   let waits = false
-  const { turns } = server.services
+  const { runExclusive } = server.services
   const turn = withRefLock(server.services, made.repoId, () => held)
-  server.services.turns = (key, work, ...more) => {
+  server.services.runExclusive = (key, work, ...more) => {
     waits ||= key === refLockKey(made.repoId)
-    return turns(key, work, ...more)
+    return runExclusive(key, work, ...more)
   }
   t.teardown(() => {
-    server.services.turns = turns
+    server.services.runExclusive = runExclusive
   })
   const asked = made.call('carol', 'POST', `pulls/${index}/update`)
   await until('the update is built', async () => waits)

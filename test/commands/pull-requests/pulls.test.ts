@@ -1,6 +1,6 @@
 import t from 'tap'
 import { workTree } from '../../git-client.ts'
-import { withoutCounters } from '../../queries/history/replay/life.ts'
+import { withoutCounters } from '../../queries/history/replay/recorded-answers.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 import { startPulls } from './pull-repository.ts'
 

@@ -15,7 +15,7 @@ import { contextOf, processCheckpoint } from '../../../src/processes/process-man
 import { createScheduledMerges } from '../../../src/processes/pull-requests/scheduled-merges.ts'
 import { openSqliteReadStore } from '../../../src/projections/store/sqlite/sqlite.ts'
 import { gitDirOf, type Services } from '../../../src/services/services.ts'
-import { quiet } from '../../queries/history/replay/life.ts'
+import { quiet } from '../../queries/history/replay/recorded-answers.ts'
 import { startTestServer } from '../../start-server.ts'
 import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
@@ -547,7 +547,7 @@ async function tryFirst(
   const scheduled = (await eventsOf(1)).find(({ type }) => type === 'MergeScheduled')
   if (scheduled === undefined) throw new Error('not scheduled')
   const { promise: gate, resolve: openGate } = Promise.withResolvers<void>()
-  const before = services.turns(mergeLockKey(repoId), () => gate)
+  const before = services.runExclusive(mergeLockKey(repoId), () => gate)
   const { promise: isFound, resolve: found } = Promise.withResolvers<void>()
   const pulls = {
     ...services.views.pulls,
@@ -708,7 +708,7 @@ t.test('scheduled merge: a slow one does not delay other repositories', async (t
   }
   const scheduled = [await schedule(slow, 'alice'), await schedule(quick, 'bob')]
   let end = () => {}
-  const held = services.turns(
+  const held = services.runExclusive(
     mergeLockKey(slow.repoId),
     () =>
       new Promise<void>((resolve) => {

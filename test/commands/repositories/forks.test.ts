@@ -7,10 +7,10 @@ import { takeClaim } from '../../../src/commands/execution/claims.ts'
 import type { EventStore } from '../../../src/events/store/event-store.ts'
 import { claimKeys } from '../../../src/events/streams.ts'
 import { createClaimAges } from '../../../src/services/writes/claim-ages.ts'
-import { dieAt } from '../../dying-log.ts'
+import { failAppendsFrom } from '../../failing-log.ts'
 import { workTree } from '../../git-client.ts'
 import { hostedWork } from '../../hosted-work.ts'
-import { withoutCounters } from '../../queries/history/replay/life.ts'
+import { withoutCounters } from '../../queries/history/replay/recorded-answers.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 import { aContext } from '../../stores.ts'
 
@@ -422,7 +422,7 @@ t.test('a crash between the appends of a fork leaves no half fork, and a retry c
         headers: { 'idempotency-key': crash },
         body: JSON.stringify({ name: 'mine' }),
       })
-    dieAt(running.services, n, when)
+    failAppendsFrom(running.services, n, when)
     t.equal((await fork()).status, 503, crash)
     await running.stop()
     running = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'fatal' })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { withoutCounters } from '../../queries/history/replay/life.ts'
+import { withoutCounters } from '../../queries/history/replay/recorded-answers.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 
 const server = await startTestServer(t)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { verifyServer } from '../../../src/maintenance/verify/verify.ts'
 import { READ_MODELS } from '../../../src/projections/views/views.ts'
-import { dieAt } from '../../dying-log.ts'
+import { failAppendsFrom } from '../../failing-log.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 
@@ -36,7 +36,7 @@ t.test('a crash after any append of a transfer leaves it where it was or moves i
         { new_owner: 'makers', team_ids: [team.id] },
         { 'idempotency-key': crash },
       )
-    dieAt(running.services, n, 'after')
+    failAppendsFrom(running.services, n, 'after')
     const answer = (await send()).status
     // After the event the process may have finished, and its appends count, too.
     t.ok(n <= 2 ? answer === 503 : [202, 503].includes(answer), `${crash}: ${answer}`)

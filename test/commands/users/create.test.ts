@@ -18,7 +18,7 @@ import { basic, identityApp, passwordOf } from '../../auth/identity-app.ts'
 import { writerOf } from '../../stores.ts'
 
 const log = pino({ level: 'silent' })
-const turns = createKeyedMutex()
+const runExclusive = createKeyedMutex()
 const bob = { username: 'bob', email: 'bob@example.org', password: passwordOf('bob') }
 
 t.test('a site admin creates a user, who signs in', async (t) => {
@@ -213,19 +213,19 @@ t.test('after a first start dies at any write, the next start creates one admin'
       const first = {
         config,
         log,
-        turns,
+        runExclusive,
         ...writerOf({ ...events, append: dying(events.append) }),
         secrets: { ...secrets, apply: dying(secrets.apply) },
       }
       await t.rejects(ensureSiteAdmin(first), { message: 'killed' })
 
-      const { chosen } = await ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log })
+      const { chosen } = await ensureSiteAdmin({ config, ...writerOf(events), secrets, runExclusive, log })
       // Slow, and only needed when the first start had stored its own password.
       if (writes === 4) {
         t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
       }
       t.same(
-        await ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log }),
+        await ensureSiteAdmin({ config, ...writerOf(events), secrets, runExclusive, log }),
         { maybeLost: true },
         'a third start changes nothing, and says that the password may be lost',
       )
@@ -243,7 +243,9 @@ t.test('of nodes that start together, only the one whose password is kept prints
   const secrets = createSecretStore(openSqliteReadStore(join(dir, 'secrets.db'), 'FULL'))
   t.teardown(() => Promise.all([events.close(), secrets.close()]))
   await secrets.prepare(secretCollections)
-  const nodes = [1, 2, 3].map(() => ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log }))
+  const nodes = [1, 2, 3].map(() =>
+    ensureSiteAdmin({ config, ...writerOf(events), secrets, runExclusive, log }),
+  )
   const printed = (await Promise.all(nodes)).flatMap(({ chosen = [] }) => chosen)
   t.equal(printed.length, 1)
   t.equal(await isPassword(printed[0] ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
@@ -256,7 +258,7 @@ t.test('a node that another one has overtaken in its start does not print its pa
   const secrets = createSecretStore(openSqliteReadStore(join(dir, 'secrets.db'), 'FULL'))
   t.teardown(() => Promise.all([events.close(), secrets.close()]))
   await secrets.prepare(secretCollections)
-  const stores = { config, ...writerOf(events), secrets, turns, log }
+  const stores = { config, ...writerOf(events), secrets, runExclusive, log }
   let isAway = true
   const own = {
     ...secrets,
@@ -295,17 +297,23 @@ t.test(
       config,
       ...writerOf(events),
       secrets: await secretsIn('secrets.db'),
-      turns,
+      runExclusive,
       log: said,
     })
     t.same(lines, [], 'a first start says nothing')
 
     const secrets = await secretsIn('new.db')
     const before = await events.lastPosition()
-    const { chosen } = await ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log: said })
+    const { chosen } = await ensureSiteAdmin({
+      config,
+      ...writerOf(events),
+      secrets,
+      runExclusive,
+      log: said,
+    })
     t.match(lines.join(''), /passwords and tokens are gone.*secrets\.db.*of a backup.*ADMIN_PASSWORD/)
     t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true, 'it is printed')
-    t.same(await ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log: said }), {
+    t.same(await ensureSiteAdmin({ config, ...writerOf(events), secrets, runExclusive, log: said }), {
       maybeLost: true,
     })
     t.equal(lines.length, 1, 'it says so once')
@@ -316,7 +324,7 @@ t.test(
       config: withPassword,
       ...writerOf(events),
       secrets: other,
-      turns,
+      runExclusive,
       log: said,
     })
     t.same(given, { maybeLost: false }, 'whoever sets the password knows it')

@@ -56,7 +56,7 @@ const HARMFUL = [
   '`x`<img/src=x/onerror=alert(1)>',
 ]
 
-t.test('what could do harm is taken out', async (t) => {
+t.test('dangerous HTML is removed', async (t) => {
   for (const text of HARMFUL) {
     const tags =
       render(text)
@@ -102,7 +102,7 @@ t.test('the routes render as Gitea: gfm and comment in a context, markdown witho
   t.equal((await post('markdown/raw', 'x'.repeat(140_000))).status, 422)
 })
 
-t.test('a text that becomes too long is refused, and the next one is rendered', async (t) => {
+t.test('a text whose HTML is too long is refused, and the next one is rendered', async (t) => {
   const Text = `[a]: /${'x'.repeat(30_000)}\n\n${'[a]'.repeat(10_000)}`
   const [long, short] = await Promise.all([
     post('markdown', { Text }),

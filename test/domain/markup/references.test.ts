@@ -39,7 +39,7 @@ t.test("references and Gitea's closing keywords are found in plain texts", async
   t.equal(inTitle(Array.from({ length: 99 }, (_, i) => `#${i + 1} `).join('')).length, 50)
 })
 
-t.test('code spans and blocks, HTML and the texts of links are no references in Markdown', async (t) => {
+t.test('code spans and blocks, HTML and link texts contain no references in Markdown', async (t) => {
   t.same(inBody('Fixes #1\n\n```\nfixes #2\n```\n\n    fixes #3\n\n`fixes #4` <!-- fixes #5 --> ``#6``'), [
     '#1 closes',
   ])

@@ -1,11 +1,11 @@
-/** Templates of issues that somebody made to take long. */
+/** Hostile issue templates that would take long. */
 import t from 'tap'
 import { templateIn } from '../../../src/domain/markup/issue-templates.ts'
 import { readTemplates } from '../../../src/domain/markup/template-reader.ts'
 
 const HEAD = 'name: n\nabout: a\nbody: [{type: input}]\n'
 
-t.test('hostile templates are passed over, or read', async (t) => {
+t.test('hostile templates are skipped or parsed', async (t) => {
   const hostile = {
     brackets: '['.repeat(32_000),
     braces: '{a: '.repeat(8000),
@@ -26,14 +26,14 @@ t.test('hostile templates are passed over, or read', async (t) => {
   })
 })
 
-t.test('names of prototypes are names', async (t) => {
+t.test('names of object prototypes are plain names', async (t) => {
   const text = `${HEAD.replace('{type: input}', '{type: input, attributes: {__proto__: {polluted: 1}}}')}`
   const template = templateIn('x.yaml', text)
   t.equal(template?.body.length, 1)
   t.notOk('polluted' in {})
 })
 
-t.test('Markdown without a head is a template with the name of its file', async (t) => {
+t.test('Markdown without front matter is a template with the name of its file', async (t) => {
   t.match(templateIn('.gitea/ISSUE_TEMPLATE/plain.md', '# Title\n\nWords'), {
     name: 'plain.md',
     about: '# Title\n\nWords',

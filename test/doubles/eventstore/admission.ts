@@ -1,25 +1,25 @@
-/** Who may do what at a node: users, access to streams, and which node takes writes. */
+/** Access control of a node: users, access to streams, and the leader for writes. */
 import type { Metadata } from '@grpc/grpc-js'
 
-/** What the double refuses. A test changes it while the double runs. */
+/** The refusals of the double. A test changes them while the double runs. */
 export interface Access {
-  /** Streams that nobody may read; `$all` is one of them. */
+  /** Unreadable streams; `$all` is one of them. */
   deniedReads: Set<string>
-  /** Streams that nobody may write. */
+  /** Read-only streams. */
   deniedWrites: Set<string>
-  /** The users with their passwords. Without it, everybody may do everything. */
+  /** The users with their passwords. Without it, every client has full access. */
   users?: ReadonlyMap<string, string>
   /** Refuse every call as if its password were wrong. Clients send no password over a connection without TLS. */
   refuseAll: boolean
-  /** How many of the next subscriptions are dropped before they send an event, as after a burst of events. */
+  /** Number of next subscriptions that are dropped before they send an event, as after a burst of events. */
   drops: number
-  /** Whether subscriptions to `$all` are as before 23.10: they don't say when all old events were sent. */
-  saysNoEnd?: boolean
-  /** For tests that count calls: called with each, and whether it came to the leader. */
+  /** Whether subscriptions to `$all` behave as before 23.10: they do not report the end of the old events. */
+  hidesEndOfLog?: boolean
+  /** For tests that count calls: called for each call, with whether it reached the leader. */
   called?: (what: 'read' | 'write', stream: string, toLeader: boolean) => void
 }
 
-/** The place of a node in its cluster, now. */
+/** The current place of a node in its cluster. */
 export interface Standing {
   isLeader: boolean
   /** Undefined while the cluster has no leader. */
@@ -57,8 +57,8 @@ export interface Gate {
   admit(headers: Metadata, what: 'read' | 'write', stream: string): void
   /** Whether a subscription that begins now is dropped. */
   drops(): boolean
-  /** Whether a subscription says that all old events were sent. */
-  saysEnd(): boolean
+  /** Whether a subscription reports the end of the old events. */
+  reportsEnd(): boolean
 }
 
 /** The checks of a node, in the order of a real server: the user, the access, the leader. */
@@ -75,7 +75,7 @@ export function createGate(access: Access, standing: () => Standing): Gate {
 
   return {
     identify,
-    saysEnd: () => access.saysNoEnd !== true,
+    reportsEnd: () => access.hidesEndOfLog !== true,
     drops() {
       if (access.drops === 0) return false
       access.drops -= 1

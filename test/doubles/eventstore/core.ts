@@ -1,4 +1,4 @@
-/** What the nodes of a double share: the log, the members of the cluster, and who may do what. */
+/** The shared state of the nodes of a double: the log, the members of the cluster, and access control. */
 import { randomUUID } from 'node:crypto'
 import { type Appended, LOG_START } from '../../../src/events/store/event-store.ts'
 import { openSqliteEventStore } from '../../../src/events/store/sqlite/sqlite.ts'
@@ -34,7 +34,7 @@ export async function openCore(file: string, size: number, users: Access['users'
   }
   const nodes = Array.from({ length: size }, () => ({ id: randomUUID(), port: 0, isAlive: false }))
   const scavenged = createScavenged()
-  /** For tests that count what a client costs the server. `expressions`: of filters, in characters. */
+  /** For tests of the costs of a client. `expressions`: characters of filters. */
   const sent = { events: 0, expressions: 0 }
   let leader = 0
 
@@ -43,7 +43,7 @@ export async function openCore(file: string, size: number, users: Access['users'
     await streams.append('$$$scavenges', [serverEvent('$metadata', '{"$maxCount":1000}')], 'any')
   }
 
-  /** The leader, as the nodes see it: undefined while no more than half of them are alive. */
+  /** The leader from the nodes' view: undefined while no more than half of them are alive. */
   function leaderNow(): number | undefined {
     const alive = nodes.filter(({ isAlive }) => isAlive)
     if (alive.length * 2 <= size) return undefined

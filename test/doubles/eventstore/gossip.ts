@@ -4,7 +4,7 @@ import type sharedPb from '@eventstore/db-client/generated/shared_pb.js'
 import type { handleUnaryCall } from '@grpc/grpc-js'
 import { toUuid } from './wire.ts'
 
-/** A node as the others see it. */
+/** A node from the others' view. */
 export interface Member {
   id: string
   host: string

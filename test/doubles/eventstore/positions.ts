@@ -26,7 +26,7 @@ export class NotARecord extends Error {
   override readonly name = 'NotARecord'
 }
 
-/** What a scavenge has removed. */
+/** The events removed by a scavenge. */
 export type Scavenged = ReturnType<typeof createScavenged>
 
 export function createScavenged() {
@@ -39,7 +39,7 @@ export function createScavenged() {
       end = Math.max(end, ...offsets)
     },
     has: (number: Position) => gone.has(offsetOf(number)),
-    /** Whether this part of the log was scavenged: then its offsets are looked up, and any can be named. */
+    /** Whether this part of the log was scavenged: then offsets are looked up, and any offset is valid. */
     includes: (offset: number) => offset <= end,
   }
 }
@@ -52,7 +52,7 @@ function numberFrom(offset: number): Position {
 
 /**
  * The number of the record at an offset that a client names, for a log that ends with the record `last`. Forwards,
- * every offset beyond the beginning of the last record is allowed and gives `last + 1`. Backwards, only the end is.
+ * every offset beyond the beginning of the last record is valid and gives `last + 1`. Backwards, only the end is.
  *
  * @throws NotARecord when the offset is not the beginning of a record
  */

@@ -33,14 +33,14 @@ interface Reading {
   signal: AbortSignal
   scavenged: Scavenged
   drops(): boolean
-  saysEnd(): boolean
+  reportsEnd(): boolean
   send(response: streamsPb.ReadResp): Promise<void>
   sendEvent(event: RecordedServerEvent): Promise<void>
 }
 
 /**
- * `stopping` aborts when the server is closed, and ends the subscriptions. `sent` counts the events that were sent to clients,
- * and what filters cost.
+ * `stopping` aborts when the server is closed, and ends the subscriptions. `sent` counts the events sent to clients,
+ * and the costs of filters.
  */
 export function read(
   store: EventStore,
@@ -77,7 +77,7 @@ export function read(
         signal,
         scavenged,
         drops: gate.drops,
-        saysEnd: gate.saysEnd,
+        reportsEnd: gate.reportsEnd,
         send,
         sendEvent,
       })
@@ -106,7 +106,7 @@ function backwards(options: streamsPb.ReadReq.Options): boolean {
   return options.getReadDirection() === streamsPb.ReadReq.Options.ReadDirection.BACKWARDS
 }
 
-/** Where a request for $all begins: a boundary of the log, or the number of a record. */
+/** The start of a request for $all: a boundary of the log, or the number of a record. */
 async function beginning(
   store: EventStore,
   options: streamsPb.ReadReq.Options,
@@ -180,7 +180,7 @@ async function subscribeToAll({
   signal,
   scavenged,
   drops,
-  saysEnd,
+  reportsEnd,
   send,
   sendEvent,
 }: Reading): Promise<void> {
@@ -230,12 +230,12 @@ async function subscribeToAll({
 
   await send(confirmation())
   if (drops()) throw new ConsumerTooSlow()
-  // A position beyond the end of the log gives every event that is appended from now on.
+  // A position beyond the end of the log gives every later append.
   let after = begin === 'end' ? head : begin === 'start' ? LOG_START : Math.min(begin, head)
   // As in EventStoreDB: when a scavenge has removed the event at the position, the event after it is left out.
   while (after < head && scavenged.has(after)) after += 1
   await catchUp(after)
-  if (saysEnd()) await send(caughtUp())
+  if (reportsEnd()) await send(caughtUp())
   for await (const batch of store.subscribe({ after: Math.max(after, head), signal })) {
     let held = 0
     for (const recorded of batch) {

@@ -92,8 +92,8 @@ export class NotSupported extends Error {
 export type Streams = ReturnType<typeof openStreams>
 
 /**
- * `flushMs`: how long an append takes after it was accepted. Until then, reads of its stream do not show it, but another
- * append is already compared with it.
+ * `flushMs`: delay between the acceptance of an append and its visibility to reads. Later appends are compared with it
+ * immediately.
  */
 export function openStreams(store: EventStore, flushMs: number) {
   const lastOf = new Map<string, Promise<unknown>>()
@@ -113,7 +113,7 @@ export function openStreams(store: EventStore, flushMs: number) {
   }
 
   /** Runs the writes to one stream one after another, so that a check still holds when the write happens. */
-  function inTurn<T>(stream: string, work: () => Promise<T>): Promise<T> {
+  function runExclusive<T>(stream: string, work: () => Promise<T>): Promise<T> {
     const mine = (lastOf.get(stream) ?? Promise.resolve()).then(work)
     const settled = mine.catch(() => {})
     lastOf.set(stream, settled)
@@ -159,7 +159,7 @@ export function openStreams(store: EventStore, flushMs: number) {
   }
 
   return {
-    /** What a reader sees. */
+    /** The event from a reader's view. */
     async readable(stream: string): Promise<StreamState> {
       const all = await state(stream)
       const [first] = unflushed.get(stream) ?? []
@@ -177,7 +177,7 @@ export function openStreams(store: EventStore, flushMs: number) {
       begun = new Promise((resolve) => {
         begins = resolve
       })
-      const appended = await inTurn(stream, async () => {
+      const appended = await runExclusive(stream, async () => {
         const size = events.reduce((sum, event) => sum + sizeOf(event), 0)
         if (size > MAX_APPEND_SIZE)
           throw new AppendTooLarge(`the append is larger than ${MAX_APPEND_SIZE} bytes`)
@@ -198,20 +198,20 @@ export function openStreams(store: EventStore, flushMs: number) {
         await writeMetadata(stream, `{"$tb":${last + 1}}`)
         return write(stream, events, next)
       }).finally(begins)
-      // A repeated append has been readable since its first time.
+      // A repeated append has been readable since the first one.
       if (appended.revision > before) await flushed(stream, before + 1)
       return appended
     },
 
     softDelete(stream: string, expected: ExpectedRevision): Promise<Appended> {
-      return inTurn(stream, async () => {
+      return runExclusive(stream, async () => {
         refuseUnexpected(stream, await state(stream), expected)
         return writeMetadata(stream, SOFT_DELETED)
       })
     },
 
     tombstone(stream: string, expected: ExpectedRevision): Promise<Appended> {
-      return inTurn(stream, async () => {
+      return runExclusive(stream, async () => {
         refuseUnexpected(stream, await state(stream), expected)
         return write(stream, [serverEvent('$streamDeleted', '')], 'any')
       })

@@ -139,7 +139,7 @@ export function toStatus(error: unknown): Partial<StatusObject> {
     })
   }
   if (error instanceof NotReady) return { code: status.UNAVAILABLE, details }
-  // What a real server says of a read from such a position. A subscription says something else.
+  // A real server's message for a read from such a position. Subscriptions get another one.
   if (error instanceof NotARecord) return { code: status.UNKNOWN, details: 'Unexpected ReadAllResult: Error' }
   if (error instanceof ConsumerTooSlow) return { code: status.ABORTED, details }
   if (error instanceof InvalidArgument) return { code: status.INVALID_ARGUMENT, details }

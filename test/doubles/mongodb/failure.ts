@@ -16,7 +16,7 @@ export function unsupported(what: string): CommandFailure {
   return new CommandFailure(2, 'BadValue', `${what} is not supported by the double`)
 }
 
-/** The error for a value that MongoDB refuses, too. */
+/** The error for a value that MongoDB also refuses. */
 export function badValue(message: string): CommandFailure {
   return new CommandFailure(2, 'BadValue', message)
 }

@@ -1,4 +1,4 @@
-/** Sign-in as MongoDB does it: SCRAM-SHA-256, per connection. Who has not signed in may only ask who the server is. */
+/** Sign-in as in MongoDB: SCRAM-SHA-256, per connection. Before it, a client may only ask for the server's identity. */
 import { createHash, createHmac, pbkdf2Sync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { BSON } from 'mongodb'
 import { CommandFailure } from './failure.ts'
@@ -14,7 +14,7 @@ type Answer = (command: BsonDocument) => BsonDocument | undefined
 
 const MECHANISM = 'SCRAM-SHA-256'
 const ITERATIONS = 4096
-/** Commands that anybody may give. */
+/** Commands that need no sign-in. */
 const OPEN = new Set(['hello', 'isMaster', 'ismaster', 'ping', 'buildInfo', 'buildinfo', 'endSessions'])
 
 const sha256 = (data: Buffer) => createHash('sha256').update(data).digest()

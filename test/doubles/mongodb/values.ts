@@ -95,7 +95,7 @@ export function equal(a: unknown, b: unknown): boolean {
   return typeof a === 'string' && typeof b === 'string' ? a === b : compare(a, b) === 0
 }
 
-/** A string that is the same for equal values. It is the key of documents and of unique indexes. */
+/** A string that is equal for equal values: the key of documents and of unique indexes. */
 export function keyOf(value: unknown): string {
   const number = numberOf(value)
   if (number !== undefined && value instanceof BSON.Long) return `2:${value.toString()}`

@@ -68,7 +68,7 @@ t.test('a node whose machine was paused is no member until it has beaten again',
   t.equal(node?.isMember(), false)
 })
 
-t.test('a node without heartbeats stops being a member before it is fenced out', async (t) => {
+t.test('a node without heartbeats is suspended before it is fenced out', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')
   const [a, b] = [at(nodes, 0), at(nodes, 1)]
@@ -88,7 +88,7 @@ t.test('a node without heartbeats stops being a member before it is fenced out',
   t.equal(await a.isGone(before), true)
   t.equal(a.isMember(), true)
 
-  // It goes on as another incarnation, and gives up what it was.
+  // It continues as another incarnation, and drops the old one.
   await b.tick()
   t.strictSame(lost, [before, `own ${before}`])
   t.not(b.self().id, before)
@@ -99,7 +99,7 @@ t.test('a node without heartbeats stops being a member before it is fenced out',
   t.strictSame(names(a), ['a', 'b'])
 })
 
-t.test('a node that was late, but not yet fenced out, goes on as what it was', async (t) => {
+t.test('a node that was late, but not yet fenced out, keeps its incarnation', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')
   const [a, b] = [at(nodes, 0), at(nodes, 1)]
@@ -123,7 +123,7 @@ t.test('a MongoDB outage fences no node out', async (t) => {
   await world.seconds(5, a, b)
   t.strictSame([a.isMember(), b.isMember()], [false, false], 'nobody can know')
   world.double.fail({ command: 'update', times: 0, with: { code: 10107, codeName: 'NotWritablePrimary' } })
-  // The first to come back sees a beat that is old. It may be so because of the outage.
+  // The first returning node sees an old beat, which may be a result of the outage.
   await a.tick()
   await world.seconds(5, a)
   t.strictSame(await Promise.all(ids.map(a.isGone)), [false, false])
@@ -175,12 +175,12 @@ t.test('a beat that succeeds late counts from the moment when it was sent', asyn
   t.equal(node.isMember(), true)
 })
 
-t.test('a node beats once between the look of another and its fence: it stays', async (t) => {
+t.test('a node that beats once between the check of another and its fence stays', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')
   const [a, b] = [at(nodes, 0), at(nodes, 1)]
   await world.seconds(5, a)
-  // What a will see: the old beat. What it will find when it removes it: a new one.
+  // Node a first sees the old beat. When a removes it, there is a new one.
   const documents = world.database.database.collection<{ _id: string; beat: number }>(NODES)
   const before = await documents.findOne({ _id: b.self().id })
   await b.tick()

@@ -4,12 +4,12 @@ import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { until } from '../../until.ts'
 import { at, type Member, nodeWorld } from './node-world.ts'
 
-/** What MongoDB answers while it has no primary. */
+/** MongoDB's error while it has no primary. */
 const AWAY = { code: 10107, codeName: 'NotWritablePrimary' }
 
 type World = Awaited<ReturnType<typeof nodeWorld>>
 
-/** The turns of a node, and the keys that it has taken over from nodes that are gone. */
+/** The mutex of a node, and the keys that it has taken over from lost nodes. */
 function turnsOf(world: World, nodes: Member, fail?: () => Promise<void>) {
   const takenOver: string[] = []
   const turns = createNodeMutex({
@@ -30,7 +30,7 @@ const stored = (world: World) =>
     .find({})
     .toArray()
 
-/** Work that ends when the test says so. */
+/** Work that the test ends. */
 function gate() {
   const { promise: opened, resolve: open } = Promise.withResolvers<void>()
   return { open: () => open(), opened }
@@ -73,7 +73,7 @@ t.test('a node with much work passes locks to other nodes', async (t) => {
   if (a === undefined || b === undefined) throw new Error('no nodes')
   let mayEnd = false
   let ofB = false
-  // One asks again as soon as it had its turn, until the other one has had it.
+  // Each asks again as soon as it has released the lock, until the other one has had it.
   const keepBusy = async (): Promise<void> => {
     while (!mayEnd) await a.runExclusive('k', async () => {})
   }
@@ -104,46 +104,43 @@ t.test('failed work releases its lock, and other keys do not wait', async (t) =>
   t.strictSame([a.takenOver, b.takenOver], [[], []])
 })
 
-t.test(
-  'the turn of a node that is gone is taken over, and what it left is brought in order first',
-  async (t) => {
-    const world = await nodeWorld(t)
-    const nodes = await world.joined('a', 'b')
-    const [a, b] = [at(nodes, 0), at(nodes, 1)]
-    const [dead, living] = [turnsOf(world, a), turnsOf(world, b)]
-    const { open, opened } = gate()
-    const lost = dead.runExclusive('git 7', () => opened)
-    await until('it has the turn', async () => (await stored(world)).length === 1)
-    const order: string[] = []
-    const next = living.runExclusive('git 7', async () => {
-      order.push(...living.takenOver, 'work')
-    })
-    await world.seconds(5, b)
-    t.strictSame(order, [], 'it waits while the other one may come back')
-    await world.seconds(2, b)
-    await next
-    t.strictSame(order, ['git 7', 'work'])
+t.test('the lock of a lost node is taken over, after the recovery of its work', async (t) => {
+  const world = await nodeWorld(t)
+  const nodes = await world.joined('a', 'b')
+  const [a, b] = [at(nodes, 0), at(nodes, 1)]
+  const [dead, living] = [turnsOf(world, a), turnsOf(world, b)]
+  const { open, opened } = gate()
+  const lost = dead.runExclusive('git 7', () => opened)
+  await until('it has the turn', async () => (await stored(world)).length === 1)
+  const order: string[] = []
+  const next = living.runExclusive('git 7', async () => {
+    order.push(...living.takenOver, 'work')
+  })
+  await world.seconds(5, b)
+  t.strictSame(order, [], 'it waits while the other one may come back')
+  await world.seconds(2, b)
+  await next
+  t.strictSame(order, ['git 7', 'work'])
 
-    // The one that was fenced out waits like all, as another incarnation, and does not free what it has lost.
-    const second = gate()
-    const holding = living.runExclusive('git 7', () => second.opened)
-    await until('the turn is held', async () => (await stored(world))[0]?.holder === b.self().id)
-    const before = a.self().id
-    let isLate = false
-    const late = dead.runExclusive('git 7', async () => {
-      isLate = true
-    })
-    open()
-    await lost
-    await until('it wants the turn', async () => (await stored(world))[0]?.wanted === true)
-    t.not(a.self().id, before)
-    t.match(await stored(world), [{ _id: 'git 7', holder: b.self().id }])
-    t.equal(isLate, false)
-    second.open()
-    await Promise.all([holding, late])
-    t.strictSame(dead.takenOver, [])
-  },
-)
+  // A fenced-out node queues like all nodes, as another incarnation, and does not release its lost lock.
+  const second = gate()
+  const holding = living.runExclusive('git 7', () => second.opened)
+  await until('the turn is held', async () => (await stored(world))[0]?.holder === b.self().id)
+  const before = a.self().id
+  let isLate = false
+  const late = dead.runExclusive('git 7', async () => {
+    isLate = true
+  })
+  open()
+  await lost
+  await until('it wants the turn', async () => (await stored(world))[0]?.wanted === true)
+  t.not(a.self().id, before)
+  t.match(await stored(world), [{ _id: 'git 7', holder: b.self().id }])
+  t.equal(isLate, false)
+  second.open()
+  await Promise.all([holding, late])
+  t.strictSame(dead.takenOver, [])
+})
 
 t.test('a lock whose recovery fails can still be taken over', async (t) => {
   const world = await nodeWorld(t)
@@ -178,7 +175,7 @@ t.test('without MongoDB no work starts', async (t) => {
 })
 
 t.test(
-  'a turn that an outage of MongoDB has left with a living node does not keep the others waiting',
+  'a lock that an outage of MongoDB has left with a living node does not block the others',
   async (t) => {
     const world = await nodeWorld(t)
     const nodes = await world.joined('a', 'b')
@@ -186,7 +183,7 @@ t.test(
     const [self] = nodes.map((node) => node.self().id)
     if (a === undefined || b === undefined || self === undefined) throw new Error('no nodes')
 
-    // Nobody was fenced out meanwhile, so the node is the same one afterwards.
+    // No node was fenced out meanwhile, so it keeps its incarnation.
     world.double.fail({ command: 'findAndModify', with: AWAY })
     t.equal(
       await a.runExclusive('not given up', async () => {
@@ -203,7 +200,7 @@ t.test(
     for (const node of nodes) await node.tick()
     t.equal(at(nodes, 0).self().id, self)
 
-    // MongoDB has carried out a command that failed for the node.
+    // MongoDB has executed a command that failed for the node.
     const turns = world.database.database.collection<{ _id: string; holder: string }>(NODE_LOCKS)
     await turns.insertOne({ _id: 'taken', holder: self })
 
@@ -228,30 +225,27 @@ t.test(
   },
 )
 
-t.test(
-  'when work fails because a store stands still, all who wait on this node then fail with it',
-  async (t) => {
-    const world = await nodeWorld(t)
-    const nodes = await world.joined('a', 'b')
-    const [a, b] = nodes.map((node) => turnsOf(world, node))
-    if (a === undefined || b === undefined) throw new Error('no nodes')
-    const { open, opened } = gate()
-    const away = new StoreUnavailable('the log does not answer')
-    const first = a.runExclusive('k', async () => {
-      await opened
-      throw away
-    })
-    const waiting = [1, 2].map(() => a.runExclusive('k', async () => t.fail('it must not begin')))
-    const elsewhere = b.runExclusive('k', async () => 'elsewhere')
-    open()
-    await t.rejects(first, away)
-    await Promise.all(waiting.map((one) => t.rejects(one, away)))
-    t.equal(await elsewhere, 'elsewhere', 'another node asks by itself')
-    t.equal(await a.runExclusive('k', async () => 'later'), 'later')
-    for (const { idle } of [a, b]) await idle()
-    t.strictSame(await stored(world), [])
-  },
-)
+t.test('when work fails in a store outage, all queued work of this node fails with it', async (t) => {
+  const world = await nodeWorld(t)
+  const nodes = await world.joined('a', 'b')
+  const [a, b] = nodes.map((node) => turnsOf(world, node))
+  if (a === undefined || b === undefined) throw new Error('no nodes')
+  const { open, opened } = gate()
+  const away = new StoreUnavailable('the log does not answer')
+  const first = a.runExclusive('k', async () => {
+    await opened
+    throw away
+  })
+  const waiting = [1, 2].map(() => a.runExclusive('k', async () => t.fail('it must not begin')))
+  const elsewhere = b.runExclusive('k', async () => 'elsewhere')
+  open()
+  await t.rejects(first, away)
+  await Promise.all(waiting.map((one) => t.rejects(one, away)))
+  t.equal(await elsewhere, 'elsewhere', 'another node asks by itself')
+  t.equal(await a.runExclusive('k', async () => 'later'), 'later')
+  for (const { idle } of [a, b]) await idle()
+  t.strictSame(await stored(world), [])
+})
 
 t.test('a node that has left starts no work', async (t) => {
   const world = await nodeWorld(t)

@@ -1,4 +1,4 @@
-/** Nodes of one MongoDB in one process. Time goes on when the test says so; nothing beats by itself. */
+/** Nodes of one MongoDB in one process. The test moves the time and sends the beats. */
 import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
@@ -17,7 +17,7 @@ export async function nodeWorld(t: Test) {
   let time = 0
   let asleep = 0
 
-  /** A node whose clock shows another time than those of the others, but goes as fast. */
+  /** A node whose clock shows another time than the others, at the same speed. */
   function node(name: string): Member {
     const offset = Math.floor(Math.random() * 1_000_000)
     const clocks = { now: () => time + offset, timeOfDay: () => time + asleep }
@@ -38,11 +38,11 @@ export async function nodeWorld(t: Test) {
     wait(ms: number) {
       time += ms
     },
-    /** The machine is paused. Only the time of day goes on. */
+    /** The machine is paused: only the time of day continues. */
     sleep(ms: number) {
       asleep += ms
     },
-    /** Seconds in which these nodes beat and the others stand still. */
+    /** Seconds in which these nodes beat and the others are suspended. */
     async seconds(count: number, ...beating: Member[]) {
       for (let i = 0; i < count; i++) {
         time += 1000

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { lostTextReporter } from '../../../src/events/sealing/lost-texts.ts'
 
-t.test('of many texts without a key, one in a minute is a line of the log', async (t) => {
+t.test('of many texts without a key, one per minute is logged', async (t) => {
   const lines: object[] = []
   let time = 0
   const report = lostTextReporter({ error: (facts) => lines.push(facts) }, () => time)

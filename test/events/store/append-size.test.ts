@@ -10,7 +10,7 @@ import {
   requireListFits,
 } from '../../../src/events/store/append-size.ts'
 
-/** What a call was refused with. */
+/** Returns the refusal of a call. */
 function refusalOf(call: () => void): Refusal | undefined {
   try {
     call()
@@ -31,7 +31,7 @@ const metadata = {
 const event = (text: string) => ({ id: 'e', type: 'BodyChanged', data: { text }, metadata })
 
 t.test(
-  'every append knows its size: what fits is far enough below 1 MiB, what does not is refused',
+  'the size of every append is computed: accepted ones are well below 1 MiB, larger ones are refused',
   async (t) => {
     const room = MAX_APPEND_BYTES - eventBytes(event(''))
     requireAppendable([event('x'.repeat(room))])

@@ -1,4 +1,4 @@
-/** A reader that takes long for a batch gets what came meanwhile as one batch. */
+/** A slow reader gets the events that arrived meanwhile as one batch. */
 import t from 'tap'
 import {
   type RecordedEvent,
@@ -18,7 +18,7 @@ const eventAt = (position: number): RecordedEvent => ({
   metadata: { actor: null, at: '', correlationId: '', causationId: '', schema: 1 },
 })
 
-/** A log that yields one batch after the other, as long as somebody asks. `then` is awaited after the last one. */
+/** A log that yields one batch after the other, as long as it is read. `then` is awaited after the last one. */
 function started(
   batches: readonly (readonly number[])[],
   then: (signal: AbortSignal) => Promise<void>,
@@ -58,7 +58,7 @@ const untilAborted = (signal: AbortSignal) =>
 const positionsOf = ({ value }: IteratorResult<RecordedEvent[], void>) =>
   value === undefined ? undefined : value.map(({ position }) => position)
 
-t.test('what comes while the reader is busy is one batch', async (t) => {
+t.test('events that arrive while the reader is busy are one batch', async (t) => {
   const { reader, asked, end } = started([[1], [2], [3], [4, 5]], untilAborted)
   t.same(positionsOf(await reader.next()), [1])
   await until('all batches have come', () => asked.batches === 4)
@@ -67,7 +67,7 @@ t.test('what comes while the reader is busy is one batch', async (t) => {
   t.same(await reader.next(), { done: true, value: undefined })
 })
 
-t.test('no more than about two batches wait for a slow reader', async (t) => {
+t.test('at most about two batches are buffered for a slow reader', async (t) => {
   const { reader, asked, end } = started(
     Array.from({ length: 50 }, (_, i) => [3 * i + 1, 3 * i + 2, 3 * i + 3]),
     untilAborted,
@@ -82,7 +82,7 @@ t.test('no more than about two batches wait for a slow reader', async (t) => {
   await until('the subscription has ended', () => asked.over)
 })
 
-t.test('what waits for a slow reader is counted by its weight', async (t) => {
+t.test('the buffer of a slow reader is limited by weight', async (t) => {
   const { reader, asked, end } = started(
     Array.from({ length: 50 }, (_, i) => [i + 1]),
     untilAborted,
@@ -98,7 +98,7 @@ t.test('what waits for a slow reader is counted by its weight', async (t) => {
   await until('the subscription has ended', () => asked.over)
 })
 
-t.test('a position is passed when all that came before it was taken', async (t) => {
+t.test('a position is passed when all earlier events were taken', async (t) => {
   const { reader, asked, passed, end } = started([[1], [2], [3]], untilAborted)
   await reader.next()
   await until('all batches have come', () => asked.batches === 3)
@@ -130,7 +130,7 @@ t.test('a reader that stops ends the subscription, even one that waits for it', 
   }
 })
 
-t.test('what waits is not yielded once the signal is aborted', async (t) => {
+t.test('buffered events are not yielded after an abort', async (t) => {
   const { reader, asked, passed, end } = started([[1], [2]], untilAborted)
   await reader.next()
   await until('all batches have come', () => asked.batches === 2)

@@ -14,7 +14,7 @@ import { newEvent, newStream } from '../event-store-contract.ts'
 function started(t: Test) {
   const store = openSqliteEventStore(join(t.testdir(), 'events.db'))
   t.teardown(() => store.close())
-  /** The subscriptions that were made, and the ones that go on. */
+  /** The created subscriptions, and the running ones. */
   const made = { all: 0, now: 0 }
   let failing = new AbortController()
   async function* alone(options: SubscribeOptions) {
@@ -48,7 +48,7 @@ function started(t: Test) {
         await pause()
       }
     })()
-    // A test may look at it later.
+    // A test may await it later.
     done.catch(() => {})
     t.teardown(() => ending.abort())
     return { events, passed, done, end: () => ending.abort() }
@@ -88,7 +88,7 @@ t.test(
   },
 )
 
-t.test('a subscriber that is behind reads alone, and shares when it is near', async (t) => {
+t.test('a subscriber that is behind reads alone, and shares when it is near the end', async (t) => {
   const { follow, append, made } = started(t)
   await append(50)
   const first = follow(50)

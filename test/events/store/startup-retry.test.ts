@@ -1,4 +1,4 @@
-/** A start outlives a connection that is cut, and what cannot heal ends it at once. */
+/** A start survives a cut connection, and a permanent problem ends it immediately. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -24,38 +24,35 @@ function rawCommit(dir: string, content: string | Buffer): Promise<string> {
   return userGit(dir, ['hash-object', '-t', 'commit', '-w', '--literally', '--stdin'], content)
 }
 
-t.test(
-  'of a commit with very many parents the first hundred are known, and none that is cut off',
-  async (t) => {
-    const dir = await setUp(t)
-    const author = 'Ann <ann@example.org> 1714550400 +0000'
-    const parents = (count: number) =>
-      Array.from({ length: count }, (_, i) => `parent ${(i + 1).toString(16).padStart(40, '0')}\n`).join('')
-    const withParents = (count: number) =>
-      rawCommit(dir, `tree ${EMPTY_TREE}\n${parents(count)}author ${author}\ncommitter ${author}\n\nmany\n`)
-    for (const [count, known] of [
-      [99, 99],
-      [100, 100],
-      [5000, 100],
-      [60_000, 100],
-    ] as const) {
-      const sha = await withParents(count)
-      const facts = (await commitFacts(dir, [sha])).get(sha)
-      t.equal(facts?.parents.length, known, `${count} parents`)
-      t.ok(facts?.parents.every((id) => id.length === 40))
-      if (count < 10_000) t.match(facts, { author: { name: 'Ann' }, message: 'many\n' })
-    }
-    // The head ends with the first half of an id when only the beginning of a commit is read.
-    const filler = `x-filler ${'x'.repeat(1024 * 1024 - 85)}\n`
-    const sha = await rawCommit(
-      dir,
-      `tree ${EMPTY_TREE}\n${filler}${parents(2)}author ${author}\ncommitter ${author}\n\n`,
-    )
-    t.same((await commitFacts(dir, [sha])).get(sha)?.parents, [])
-  },
-)
+t.test('a commit with very many parents has its first hundred parents, and no truncated id', async (t) => {
+  const dir = await setUp(t)
+  const author = 'Ann <ann@example.org> 1714550400 +0000'
+  const parents = (count: number) =>
+    Array.from({ length: count }, (_, i) => `parent ${(i + 1).toString(16).padStart(40, '0')}\n`).join('')
+  const withParents = (count: number) =>
+    rawCommit(dir, `tree ${EMPTY_TREE}\n${parents(count)}author ${author}\ncommitter ${author}\n\nmany\n`)
+  for (const [count, known] of [
+    [99, 99],
+    [100, 100],
+    [5000, 100],
+    [60_000, 100],
+  ] as const) {
+    const sha = await withParents(count)
+    const facts = (await commitFacts(dir, [sha])).get(sha)
+    t.equal(facts?.parents.length, known, `${count} parents`)
+    t.ok(facts?.parents.every((id) => id.length === 40))
+    if (count < 10_000) t.match(facts, { author: { name: 'Ann' }, message: 'many\n' })
+  }
+  // The head ends with the first half of an id when only the beginning of a commit is read.
+  const filler = `x-filler ${'x'.repeat(1024 * 1024 - 85)}\n`
+  const sha = await rawCommit(
+    dir,
+    `tree ${EMPTY_TREE}\n${filler}${parents(2)}author ${author}\ncommitter ${author}\n\n`,
+  )
+  t.same((await commitFacts(dir, [sha])).get(sha)?.parents, [])
+})
 
-t.test('a new commit contains what it was given', async (t) => {
+t.test('a new commit has the given content', async (t) => {
   const dir = await setUp(t)
   const { sha: first } = await createFirstCommit(dir, {
     branch: 'main',
@@ -121,7 +118,7 @@ t.test('names, dates and messages that would break a commit are cleaned or refus
   await t.rejects(made(ann, 'a\0b'), { name: 'InvalidGitArgument', field: 'message' })
 })
 
-t.test('unusual commits are read without errors', async (t) => {
+t.test('unusual commits are parsed without errors', async (t) => {
   const dir = await setUp(t)
   const head = `tree ${EMPTY_TREE}\n`
   const odd = {
@@ -162,7 +159,7 @@ t.test('unusual commits are read without errors', async (t) => {
   t.ok(length > 250_000 && length <= 256 * 1024, 'a huge message is cut')
 })
 
-t.test('a name may have any separator of lines but a newline', async (t) => {
+t.test('a name may have any line separator but a newline', async (t) => {
   const dir = await setUp(t)
   const sha = await commitTree(dir, {
     ...{ tree: EMPTY_TREE, parents: [], message: 'x', committer: bob },
@@ -172,7 +169,7 @@ t.test('a name may have any separator of lines but a newline', async (t) => {
   t.match(parseSignature('Ann\rof <a@x> 1 +0000'), { name: 'Ann\rof', email: 'a@x' })
 })
 
-t.test('a time has a year of four digits where it was written, or it is the epoch', (t) => {
+t.test('a time has a year of four digits in its time zone, or it is the epoch', (t) => {
   const epoch = '1970-01-01T00:00:00+00:00'
   const dates = {
     '-1 +0000': '1969-12-31T23:59:59+00:00',
@@ -192,8 +189,8 @@ t.test('a time has a year of four digits where it was written, or it is the epoc
   t.end()
 })
 
-// With a search from each of them it takes ten minutes, and nothing else runs meanwhile.
-t.test('a commit by a megabyte of `<` does not hold the loop', async (t) => {
+// A search from each of them takes ten minutes, and blocks the event loop.
+t.test('a commit by a megabyte of `<` does not block the loop', async (t) => {
   const dir = await setUp(t)
   const by = '<'.repeat(1_000_000)
   const sha = await rawCommit(dir, `tree ${EMPTY_TREE}\nauthor ${by}\ncommitter A <a@x> 1 +0000\n\nmessage`)
@@ -204,7 +201,7 @@ t.test('a commit by a megabyte of `<` does not hold the loop', async (t) => {
   })
 })
 
-t.test('of sixty commits with huge signatures only the beginnings are held', async (t) => {
+t.test('of sixty commits with huge signatures only the beginnings are kept', async (t) => {
   const dir = await setUp(t)
   const signature = `gpgsig -----BEGIN\n${` ${'s'.repeat(70)}\n`.repeat(3000)} -----END\n`
   const shas = await Promise.all(
@@ -227,7 +224,7 @@ t.test('of sixty commits with huge signatures only the beginnings are held', asy
 })
 
 t.test(
-  'ids that are not commits of this repository are left out, also when another repository has them',
+  'ids without a commit in this repository are left out, even if another repository has them',
   async (t) => {
     const dir = await setUp(t)
     const other = `${dir}/../2.git`
@@ -357,7 +354,7 @@ t.test('a new commit needs an existing tree, existing parents and an existing re
   t.equal(await exists(dir), false, 'the deleted repository does not reappear')
 })
 
-t.test('tags of more than 256 KiB are not read, and many others in parts', async (t) => {
+t.test('tags of more than 256 KiB are skipped, and many tags are read in parts', async (t) => {
   const dir = await setUp(t)
   const tag = (i: number, length: number) =>
     storeObject(

@@ -3,7 +3,7 @@ import { nearMergeBase, nearRange } from '../../../src/git/commits/near-history.
 import { createRepository } from '../../../src/git/repository/repository.ts'
 import { userGit } from '../client.ts'
 
-/** Makes commits. Each is given by the numbers of its parents, which come earlier. Resolves to the ids. */
+/** Creates commits, each given by the numbers of its parents, which come earlier. Resolves to the ids. */
 async function history(t: Test, parents: readonly (readonly number[])[]) {
   const dir = `${t.testdir()}/1.git`
   await createRepository(dir, { defaultBranch: 'main' })
@@ -25,7 +25,7 @@ function ancestors(parents: readonly (readonly number[])[], of: number): Set<num
   return found
 }
 
-/** All best common ancestors, computed by the definition. */
+/** All best common ancestors, by definition. */
 function mergeBases(parents: readonly (readonly number[])[], a: number, b: number): number[] {
   const ofB = ancestors(parents, b)
   const common = [...ancestors(parents, a)].filter((each) => ofB.has(each))
@@ -53,7 +53,7 @@ t.test('merge bases are found in a line of commits, at a fork and at a merge', a
   t.equal(await nearMergeBase(dir, 'e'.repeat(40), 'e'.repeat(40)), undefined)
 })
 
-t.test('commits that are far apart are left to git', async (t) => {
+t.test('distant commits are left to git', async (t) => {
   const { dir, ids } = await history(
     t,
     Array.from({ length: 40 }, (_, i) => (i === 0 ? [] : [i - 1])),

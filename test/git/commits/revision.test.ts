@@ -35,7 +35,7 @@ t.test('a name of a tag or an id gives a commit', async (t) => {
         ...['', ' ', 'main', 'HEAD', 'light~1', 'light^{commit}', ':/First', '@{-1}', 'light:a.txt'],
         ...['--help', '-n', '../../HEAD', `light\n${second}`, 'light\0', 'refs/tags/light', 'é'.repeat(600)],
       ]
-      // git itself would read these as an id, and as a branch of this name.
+      // git itself would parse these as an id, and as a branch of this name.
       names.push(`v1-1-g${second.slice(0, 10)}`, 'shadow')
       await work.git('update-ref', 'refs/heads/refs/tags/shadow', second)
       for (const name of names) t.equal(await commitOfTagOrId(dir, name), undefined, JSON.stringify(name))

@@ -20,7 +20,7 @@ async function setUp(t: Test) {
   return { root, dir, mine, other, make }
 }
 
-t.test('a commit that is made with a key has a signature that git verifies', async (t) => {
+t.test('a commit created with a key has a signature that git verifies', async (t) => {
   const { dir, mine, other } = await setUp(t)
   const parent = await commit(dir, 'a', { f: '1' }, [])
   const tree = await userGit(dir, ['rev-parse', `${parent}^{tree}`])
@@ -43,7 +43,7 @@ t.test('a commit that is made with a key has a signature that git verifies', asy
   t.match(facts, { message: 'ü\n\nbody\n', parents: [parent], author: ann })
 })
 
-t.test('an invalid commit is also refused when it is signed', async (t) => {
+t.test('an invalid commit is refused even with a signature', async (t) => {
   const { dir, mine } = await setUp(t)
   const blank = { message: 'x', author: ann, committer: ann, signingKey: mine.path }
   const missing = 'e'.repeat(40)
@@ -54,7 +54,7 @@ t.test('an invalid commit is also refused when it is signed', async (t) => {
   })
 })
 
-t.test("a key that can't sign gives the reason, and makes no commit", async (t) => {
+t.test('a key that cannot sign gives the reason, and no commit', async (t) => {
   const { root, make, mine } = await setUp(t)
   const locked = await makeKey(`${root}/locked`, 'a passphrase')
   await copyFile(mine.path, `${root}/open`)

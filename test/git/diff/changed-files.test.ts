@@ -191,7 +191,7 @@ t.test('pulls.files.3: the numbers of files and of lines are limited', async (t)
   )
 })
 
-t.test('git is ended when the limit of files is reached', async (t) => {
+t.test('git is ended at the limit of files', async (t) => {
   const { work, dir, commit } = await setUp(t)
   const from = await commit({ a: 'x' })
   const noise = () => randomBytes(3e6).toString('base64').replace(/.{60}/g, '$&\n')

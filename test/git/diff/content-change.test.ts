@@ -17,7 +17,7 @@ const head = await commit(dir, 'change', { ...files, a: lines({ 10: 'new' }), b:
 const before = { base: main, head }
 const changed = (after: { base: string; head: string }, from = before) => hasContentChanged(dir, from, after)
 
-t.test('the same files changed in the same way, by whatever commits, are the same content', async (t) => {
+t.test('the same files changed in the same way, in any commits, are the same content', async (t) => {
   const squashed = await commit(dir, 'other words', { ...files, a: lines({ 10: 'new' }), b: 'new\n' }, [main])
   t.equal(await changed({ base: main, head: squashed }), false)
   const elsewhere = await commit(dir, 'another file in the base', { ...files, c: 'other\n' }, [main])
@@ -34,13 +34,13 @@ t.test('an identical patch on a base that has changed the same file is the same 
   t.equal(await changed({ base: fixed, head: await commit(dir, 'merged', merged, [head, fixed]) }), false)
 })
 
-t.test('to leave out an approved file is a change', async (t) => {
+t.test('omitting an approved file is a change', async (t) => {
   const dropped = await commit(dir, 'without b', { ...files, a: lines({ 10: 'new' }) }, [head])
   t.equal(await changed({ base: main, head: dropped }), true)
   t.equal(await changed(before, { base: main, head: dropped }), true, 'and to take it in again')
 })
 
-t.test('to revert what the base has done is a change, also by `merge -s ours`', async (t) => {
+t.test("reverting the base's change is a change, also by `merge -s ours`", async (t) => {
   const ours = await commit(dir, 'merge -s ours', { ...files, a: lines({ 10: 'new' }), b: 'new\n' }, [
     head,
     fixed,
@@ -48,7 +48,7 @@ t.test('to revert what the base has done is a change, also by `merge -s ours`', 
   t.equal(await changed({ base: fixed, head: ours }), true)
 })
 
-t.test('a patch that is the same text at another place is a change', async (t) => {
+t.test('an equal patch text at another place is a change', async (t) => {
   const repeated = { a: 'start\nguard\nend\n'.repeat(9) }
   const base = await commit(dir, 'repeated', repeated, [])
   const at = (n: number) => {
@@ -59,7 +59,7 @@ t.test('a patch that is the same text at another place is a change', async (t) =
   t.equal(await changed({ base, head: await at(6) }, { base, head: await at(3) }), true)
 })
 
-t.test('what the base has already is no part of the content any more', async (t) => {
+t.test('a change that the base already has is no longer part of the content', async (t) => {
   const partly = await commit(dir, 'part of it', { ...files, b: 'new\n' }, [main])
   const rest = await commit(dir, 'the rest', { ...files, a: lines({ 10: 'new' }), b: 'new\n' }, [partly])
   t.equal(await changed({ base: partly, head: rest }), true, 'who approved both did not approve one')
@@ -71,7 +71,7 @@ t.test('the path of a file is content', async (t) => {
   t.equal(await changed({ base: main, head: renamed }), true)
 })
 
-t.test('what does not exist cannot be compared', async (t) => {
+t.test('a missing commit cannot be compared', async (t) => {
   await t.rejects(changed({ base: main, head: 'f'.repeat(40) }), { name: 'GitFailed' })
   await t.rejects(changed({ base: main, head: 'main' }), { name: 'InvalidGitArgument' })
 })

@@ -51,15 +51,18 @@ t.test('concurrent requests get the same answers as single ones', async (t) => {
   for (const [from, to, expected] of pairs.slice(0, 6)) t.same(await countDifference(dir, from, to), expected)
 })
 
-t.test('when the repository is gone, all waiting requests fail, and the next one is answered', async (t) => {
-  const base = t.testdir()
-  const [gone, dir] = [`${base}/1.git`, `${base}/2.git`]
-  for (const path of [gone, dir]) await createRepository(path, { defaultBranch: 'main' })
-  const [a, b] = [await commit(dir, 'a', { f: '1\n' }, []), await commit(dir, 'b', { f: '2\n' }, [])]
-  await rm(gone, { recursive: true })
-  const asked = Array.from({ length: 20 }, () => countDifference(gone, a, b))
-  for (const answer of await Promise.allSettled(asked)) {
-    t.match(answer, { status: 'rejected', reason: { name: 'RepositoryMissing' } })
-  }
-  t.same(await countDifference(dir, a, b), stat(1, 1, 1))
-})
+t.test(
+  'after the deletion of the repository, all waiting requests fail, and the next one is answered',
+  async (t) => {
+    const base = t.testdir()
+    const [gone, dir] = [`${base}/1.git`, `${base}/2.git`]
+    for (const path of [gone, dir]) await createRepository(path, { defaultBranch: 'main' })
+    const [a, b] = [await commit(dir, 'a', { f: '1\n' }, []), await commit(dir, 'b', { f: '2\n' }, [])]
+    await rm(gone, { recursive: true })
+    const asked = Array.from({ length: 20 }, () => countDifference(gone, a, b))
+    for (const answer of await Promise.allSettled(asked)) {
+      t.match(answer, { status: 'rejected', reason: { name: 'RepositoryMissing' } })
+    }
+    t.same(await countDifference(dir, a, b), stat(1, 1, 1))
+  },
+)

@@ -28,7 +28,7 @@ const kinds: DiffTextOptions[] = [
   { kind: 'patch', binary: false },
 ]
 
-t.test('a small difference is held whole, and comes from the cache the second time', async (t) => {
+t.test('a small diff is buffered, and cached for the second time', async (t) => {
   const dir = await setUp(t)
   const from = await commit(dir, 'from', { a: '1\n' }, [])
   const to = await commit(dir, 'to', { a: '2\n', b: '\0' }, [from])
@@ -46,7 +46,7 @@ t.test('a small difference is held whole, and comes from the cache the second ti
   await t.rejects(diffText(dir, to, from, { kind: 'diff', binary: false }), { name: 'RepositoryMissing' })
 })
 
-t.test('a difference that is kept holds no memory but its own', async (t) => {
+t.test('a cached diff retains no other memory', async (t) => {
   const dir = await setUp(t)
   const to = await commit(dir, 'to', { a: '2\n' }, [])
   const text = await diffText(dir, null, to, { kind: 'diff', binary: false })
@@ -63,7 +63,7 @@ t.test('a large difference is streamed from git', async (t) => {
 })
 
 t.test(
-  'a difference that cannot be read is an error before the first byte, or ends the stream with an error',
+  'an unreadable diff is an error before the first byte, or ends the stream with an error',
   async (t) => {
     const dir = await setUp(t)
     const from = await commit(dir, 'from', { a: '1\n' }, [])
@@ -83,7 +83,7 @@ t.test(
   },
 )
 
-t.test('git is ended when its reader goes away or the signal is aborted', async (t) => {
+t.test('git is ended when its reader disconnects or the signal is aborted', async (t) => {
   const dir = await setUp(t)
   const from = await commit(dir, 'from', { a: '1\n' }, [])
   const to = await commit(dir, 'to', { a: noise(3e6), b: noise(3e6) }, [from])

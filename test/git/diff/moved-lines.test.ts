@@ -8,7 +8,7 @@ const hunk = (oldStart: number, oldCount: number, newStart: number, newCount: nu
   newCount,
 })
 
-t.test('a line moves with what is added and removed before it, and is gone when it changes', async (t) => {
+t.test('a line moves with additions and removals before it, and is gone when it changes', async (t) => {
   // Two lines added after line 3, lines 6 and 7 replaced by one, line 10 removed.
   const hunks = [hunk(3, 0, 4, 2), hunk(6, 2, 8, 1), hunk(10, 1, 10, 0)]
   const moved = [1, 3, 4, 5, 6, 7, 8, 9, 10, 11].map((line) => movedLine(hunks, line))

@@ -10,7 +10,7 @@ for (const [what, bytes] of [
   ['in memory', 1000],
   ['in a file', 300_000],
 ] as const) {
-  t.test(`a body that is held ${what} is read again, also after a reader has gone`, async (t) => {
+  t.test(`a body that is buffered ${what} can be read again, also after an aborted read`, async (t) => {
     const dir = t.testdir()
     await mkdir(join(dir, 'objects', 'pack'), { recursive: true })
     const body = Buffer.alloc(bytes, 'abcdefg')

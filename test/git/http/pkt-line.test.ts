@@ -16,7 +16,7 @@ async function restOf(stream: Readable): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-t.test('a packet is read as it was written, and only when it is complete', async (t) => {
+t.test('a packet is read only when it is complete, and unchanged', async (t) => {
   const written = packet('hello\n')
   t.equal(written.toString(), '000ahello\n')
   t.same(readPacket(written), { kind: 'data', payload: Buffer.from('hello\n'), length: 10 })
@@ -110,7 +110,7 @@ t.test('a push that breaks the protocol is malformed', async (t) => {
   }
 })
 
-t.test('a push with too many refs is too large, and is not read to its end', async (t) => {
+t.test('a push with too many refs is refused before its end', async (t) => {
   const line = (i: number) => packet(`${ZERO} ${A} refs/heads/branch-${i}`)
   const limits = { maxBytes: 10_000, maxCommands: 50 }
   const many = body(Buffer.concat(Array.from({ length: 51 }, (_, i) => line(i))), FLUSH)
@@ -131,7 +131,7 @@ t.test('a push with too many refs is too large, and is not read to its end', asy
   t.ok(given < 200, `${given} lines were read`)
 })
 
-t.test('a request whose client is gone ends with GitClientGone', async (t) => {
+t.test('a request of a disconnected client ends with GitClientGone', async (t) => {
   const stream = new Readable({ read() {} })
   stream.push(packet(`${ZERO} ${A} refs/heads/x\0`))
   const reading = readPushRequest(stream)

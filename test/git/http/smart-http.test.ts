@@ -29,7 +29,7 @@ async function setUp(t: Test) {
 
 /** A repository whose pack is large enough to fill every buffer between git and a client. */
 async function addLargeFile(dir: string): Promise<string> {
-  // Nothing compresses it: that would take most of the time.
+  // Stored without compression, which would take most of the time.
   await userGit(dir, ['config', 'core.compression', '0'])
   const sha = await commit(dir, 'large', { large: randomBytes(12_000_000).toString('latin1') }, [])
   await setRefs(dir, { 'refs/heads/large': sha })
@@ -152,7 +152,7 @@ t.test('a request that exceeds the limit after decompression is refused', async 
 })
 
 t.test(
-  'a body in gzip that unfolds to far more than was sent ends, and the rest is not unfolded',
+  'a gzip body that unfolds to far more than was sent is ended, and the rest is not unfolded',
   async (t) => {
     const bomb = Readable.from([gzipSync(Buffer.alloc(64 * 1024 * 1024))])
     const decoded = decodeBody(bomb, 'gzip')
@@ -180,7 +180,7 @@ t.test('a malformed request or protocol header is an error, not a crash', async 
   t.match(await userGit(root, ['ls-remote', url]), /refs\/heads\/main/)
 })
 
-t.test('a fetch that asks for what cannot be is a client error, and no failure of git', async (t) => {
+t.test('a fetch with an impossible request is a client error, not a failure of git', async (t) => {
   const { url, c } = await setUp(t)
   const asked = (capabilities: string[], lines: string[]) =>
     fetch(`${url}/git-upload-pack`, {
@@ -231,7 +231,7 @@ t.test('a fetch that asks for what cannot be is a client error, and no failure o
   t.equal(old.status, 400, 'a filter in version 0')
 })
 
-t.test('a shallow fetch for which nothing is left is told so', async (t) => {
+t.test('a shallow fetch without further commits is answered', async (t) => {
   const { url, root } = await setUp(t)
   const problems = {
     '--shallow-exclude=nowhere': /remote error: upload-pack: ambiguous deepen-not: deepen-not nowhere/,
@@ -245,7 +245,7 @@ t.test('a shallow fetch for which nothing is left is told so', async (t) => {
   }
 })
 
-t.test('a client that goes away during a clone leaves no process', async (t) => {
+t.test('a client that disconnects during a clone leaves no process', async (t) => {
   const { dir, url, server } = await setUp(t)
   const sha = await addLargeFile(dir)
   const body = `0032want ${sha}\n00000009done\n`
@@ -263,7 +263,7 @@ t.test('a client that goes away during a clone leaves no process', async (t) => 
 })
 
 t.test(
-  'git starts when the whole request is there; a client that goes away before starts none',
+  'git starts with the complete request; a client that disconnects earlier starts no process',
   async (t) => {
     const { dir, url, server } = await setUp(t)
     const socket = connect(Number(new URL(url).port), '127.0.0.1')

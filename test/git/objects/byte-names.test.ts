@@ -28,7 +28,7 @@ const NAMES = [
 ]
 for (let i = 0; i < 256; i++) NAMES.push(Buffer.from([0x61, i, 0x62]))
 
-t.test('each name has a text of its own, which leads back to its bytes', async (t) => {
+t.test('each name has its own text, which converts back to its bytes', async (t) => {
   const texts = NAMES.map((name) => textOfBytes(name))
   t.equal(new Set(texts).size, NAMES.length)
   for (const [i, text] of texts.entries()) {
@@ -39,7 +39,7 @@ t.test('each name has a text of its own, which leads back to its bytes', async (
   t.strictSame([hasRawBytes('ü'), hasRawBytes('caf\u{10fee9}')], [false, true])
 })
 
-t.test('URLs have the bytes of names, and only those of files are read so', async (t) => {
+t.test('URLs carry the bytes of names, and only those of files are parsed so', async (t) => {
   t.equal(
     pathInUrl(textOfBytes(latin1('d\xff/caf\xe9 \x80 \xbf \xc0.txt'))),
     'd%FF/caf%E9%20%80%20%BF%20%C0.txt',

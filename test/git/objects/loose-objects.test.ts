@@ -5,7 +5,7 @@ import { intoFanOut, storeObject } from '../../../src/git/objects/loose-objects.
 import { RepositoryMissing } from '../../../src/git/process/errors.ts'
 import { flushNames } from '../../../src/storage/disk.ts'
 
-t.test('a directory that is removed before something is in it is made again', async (t) => {
+t.test('a directory that is removed while it is empty is created again', async (t) => {
   const fan = join(t.testdir(), 'ab')
   let tries = 0
   const isNew = await intoFanOut(fan, async () => {
@@ -26,7 +26,7 @@ t.test('a directory that is removed before something is in it is made again', as
   await t.rejects(always, { code: 'ENOENT' }, 'but not for ever')
 })
 
-t.test('nothing is stored in a repository that is gone', async (t) => {
+t.test('no object is stored in a deleted repository', async (t) => {
   const dir = t.testdir({})
   await t.rejects(storeObject(dir, 'blob', Buffer.from('a')), RepositoryMissing)
   t.same(await readdir(dir), [], 'it does not come back')

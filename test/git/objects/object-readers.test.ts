@@ -214,7 +214,7 @@ t.test('when the process dies, waiting callers get an error', async (t) => {
   const onRetired = () => {
     isRetired = true
   }
-  // A reader does not keep our process alive.
+  // A reader does not keep the test's process alive.
   const alive = setInterval(() => undefined, 60_000)
   t.teardown(() => clearInterval(alive))
   // Without the pool, which looks at the directory first: a question is asked before the process is killed.
@@ -300,7 +300,7 @@ t.test('closing first answers waiting callers, then ends the processes below a d
   const ids = await Promise.all([blob(dir, 'x'), blob(other, 'y')])
   await Promise.all([readers.headers(dir, ids), readers.headers(other, ids)])
   const waiting = typesOf(readers, dir, ids)
-  // When this resolves, the question above has been asked too: both wait for the same stat of the directory.
+  // When this resolves, the request above was sent too: both wait for the same stat of the directory.
   await readers.headers(dir, ids)
   await readers.close(dir)
   t.same(await waiting, ['blob', undefined])
@@ -310,10 +310,10 @@ t.test('closing first answers waiting callers, then ends the processes below a d
   t.same(await readersBelow(root), [])
 })
 
-t.test("readers don't keep our process alive, and end with it", async (t) => {
+t.test("readers do not keep the server's process alive, and end with it", async (t) => {
   const { dir } = await setUp(t)
   const id = await blob(dir, 'x')
-  const child = spawn(process.execPath, [program('test/git/type-of-object'), dir, id])
+  const child = spawn(process.execPath, [program('test/git/print-object-type'), dir, id])
   let output = ''
   child.stdout.on('data', (chunk) => {
     output += chunk

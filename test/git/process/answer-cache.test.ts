@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { createAnswerCache } from '../../../src/git/process/answer-cache.ts'
 
-/** Work that ends when it is told to, and its signal. */
+/** Work that the test ends, and its signal. */
 function work() {
   let signal: AbortSignal | undefined
   let finish = (_answer: { value: number }) => {}
@@ -18,31 +18,34 @@ function work() {
   return { ask, finish, isUnwanted: () => signal?.aborted }
 }
 
-t.test('line 2: a client that is gone ends its work, unless another one waits for the same', async (t) => {
-  const answers = createAnswerCache<{ value: number }>(100, () => 1)
-  const { ask, finish, isUnwanted } = work()
-  const [first, second] = [new AbortController(), new AbortController()]
-  const one = answers('key', ask, first.signal)
-  const two = answers('key', ask, second.signal)
-  first.abort(new Error('gone'))
-  await t.rejects(one, { message: 'gone' })
-  t.equal(isUnwanted(), false)
-  const third = answers('key', ask)
-  second.abort(new Error('gone too'))
-  await t.rejects(two, { message: 'gone too' })
-  t.equal(isUnwanted(), false, 'a caller without a signal always waits')
-  finish({ value: 1 })
-  t.same(await third, { value: 1 })
-  t.same(await answers('key', () => Promise.reject(new Error('not asked again'))), { value: 1 })
+t.test(
+  'line 2: a disconnected client aborts its work, unless another client waits for the same',
+  async (t) => {
+    const answers = createAnswerCache<{ value: number }>(100, () => 1)
+    const { ask, finish, isUnwanted } = work()
+    const [first, second] = [new AbortController(), new AbortController()]
+    const one = answers('key', ask, first.signal)
+    const two = answers('key', ask, second.signal)
+    first.abort(new Error('gone'))
+    await t.rejects(one, { message: 'gone' })
+    t.equal(isUnwanted(), false)
+    const third = answers('key', ask)
+    second.abort(new Error('gone too'))
+    await t.rejects(two, { message: 'gone too' })
+    t.equal(isUnwanted(), false, 'a caller without a signal always waits')
+    finish({ value: 1 })
+    t.same(await third, { value: 1 })
+    t.same(await answers('key', () => Promise.reject(new Error('not asked again'))), { value: 1 })
 
-  const alone = work()
-  const only = new AbortController()
-  const asked = answers('other', alone.ask, only.signal)
-  only.abort(new Error('gone'))
-  await t.rejects(asked, { message: 'gone' })
-  t.equal(alone.isUnwanted(), true)
-  t.same(await answers('other', async () => ({ value: 2 })), { value: 2 }, 'the next one asks anew')
-})
+    const alone = work()
+    const only = new AbortController()
+    const asked = answers('other', alone.ask, only.signal)
+    only.abort(new Error('gone'))
+    await t.rejects(asked, { message: 'gone' })
+    t.equal(alone.isUnwanted(), true)
+    t.same(await answers('other', async () => ({ value: 2 })), { value: 2 }, 'the next one asks anew')
+  },
+)
 
 t.test('an error reaches all callers, and is not cached', async (t) => {
   const answers = createAnswerCache<{ value: number }>(100, () => 1)
@@ -53,7 +56,7 @@ t.test('an error reaches all callers, and is not cached', async (t) => {
   t.same(await answers('key', async () => ({ value: 3 })), { value: 3 })
 })
 
-t.test('what a client writes into a question does not stay in memory, however long it is', async (t) => {
+t.test("the client's text in a key does not stay in memory, however long it is", async (t) => {
   setFlagsFromString('--expose-gc')
   const collect: () => void = runInNewContext('gc')
   const answers = createAnswerCache<{ value: number }>(10_000, () => 1)

@@ -7,12 +7,12 @@ import { gitEnvironment } from '../../../src/git/process/environment.ts'
 import { GitUnavailable, RepositoryMissing } from '../../../src/git/process/errors.ts'
 import { until } from '../../until.ts'
 
-t.test('a repository that cannot be read is a trouble of the machine, and none is not found', async (t) => {
+t.test('an unreadable repository is a host failure, and a missing one is not found', async (t) => {
   const dir = t.testdir({ bare: { HEAD: 'ref: refs/heads/main\n', objects: {} } })
   const ending = { code: 128, stderr: 'fatal: not a git repository: (NULL)' }
   t.ok((await unusable(ending, join(dir, 'none'))) instanceof RepositoryMissing)
   t.ok((await unusable(ending, join(dir, 'bare'))) instanceof RepositoryMissing)
-  // Unlike a directory without permissions, nobody can read a link to itself, also not root.
+  // Unlike a directory without permissions, a link to itself is unreadable even for root.
   for (const name of ['round', 'bare/refs']) await symlink(join(dir, name), join(dir, name))
   t.ok((await unusable(ending, join(dir, 'bare'))) instanceof GitUnavailable)
   const trouble = await unusable(ending, join(dir, 'round'))
@@ -20,7 +20,7 @@ t.test('a repository that cannot be read is a trouble of the machine, and none i
   t.match(trouble?.cause, { code: 'ELOOP' }, 'the log says why')
 })
 
-t.test('output that is kept waits for a reader who comes after the end of the process', async (t) => {
+t.test('buffered output waits for a reader that starts after the end of the process', async (t) => {
   const git = await startProcess('git', ['--version'], gitEnvironment([]), { keepsOutput: true })
   await until('the process ends', () => git.hasEnded())
   t.match(await text(git.stdout), /^git version/)

@@ -60,7 +60,7 @@ t.test('a process has its streams, its exit code and its signal', async (t) => {
 })
 
 t.test(
-  'a process that gives way gets processors after others',
+  'a low-priority process gets processor time after others',
   { skip: (process.platform !== 'linux' || getPriority() >= 5) && 'needs Linux, and a normal priority' },
   async (t) => {
     const low = await shell('exec sleep 1000', { givesWay: true })
@@ -81,37 +81,40 @@ t.test(
   },
 )
 
-t.test('when its socket is cleaned up, another launcher starts the next; what runs goes on', async (t) => {
-  const before = process.env.TMPDIR
-  const directory = await mkdtemp(join(tmpdir(), 'cleaned-'))
-  t.teardown(async () => {
-    if (before === undefined) delete process.env.TMPDIR
-    else process.env.TMPDIR = before
-    await rm(directory, { recursive: true, force: true })
-  })
-  process.env.TMPDIR = directory
-  const orphan = await shell('exec sleep 1000')
-  process.kill(Number(await outputOf(await shell('echo $PPID'))), 'SIGKILL')
-  await orphan.exited
-  const old = Number(await outputOf(await shell('echo $PPID')))
-  const running = await shell('read -r line; echo "$line"')
-  const cleaned = await readdir(directory)
-  t.equal(cleaned.length, 1, 'the next one has its socket here')
-  for (const name of cleaned) await rm(join(directory, name), { recursive: true })
+t.test(
+  'after the removal of its socket, another launcher starts the next process; running ones continue',
+  async (t) => {
+    const before = process.env.TMPDIR
+    const directory = await mkdtemp(join(tmpdir(), 'cleaned-'))
+    t.teardown(async () => {
+      if (before === undefined) delete process.env.TMPDIR
+      else process.env.TMPDIR = before
+      await rm(directory, { recursive: true, force: true })
+    })
+    process.env.TMPDIR = directory
+    const orphan = await shell('exec sleep 1000')
+    process.kill(Number(await outputOf(await shell('echo $PPID'))), 'SIGKILL')
+    await orphan.exited
+    const old = Number(await outputOf(await shell('echo $PPID')))
+    const running = await shell('read -r line; echo "$line"')
+    const cleaned = await readdir(directory)
+    t.equal(cleaned.length, 1, 'the next one has its socket here')
+    for (const name of cleaned) await rm(join(directory, name), { recursive: true })
 
-  const next = await Promise.all([1, 2, 3].map(() => shell('echo $PPID')))
-  const launchers = new Set(await Promise.all(next.map(outputOf)))
-  t.equal(launchers.size, 1, 'one for all')
-  t.notOk(launchers.has(`${old}\n`))
-  running.streams[0]?.end('it goes on\n')
-  t.equal(await outputOf(running), 'it goes on\n')
-  t.strictSame(await running.exited, { code: 0, signal: null })
-  await until('the old launcher has ended', () => !isRunning(old))
-})
+    const next = await Promise.all([1, 2, 3].map(() => shell('echo $PPID')))
+    const launchers = new Set(await Promise.all(next.map(outputOf)))
+    t.equal(launchers.size, 1, 'one for all')
+    t.notOk(launchers.has(`${old}\n`))
+    running.streams[0]?.end('it goes on\n')
+    t.equal(await outputOf(running), 'it goes on\n')
+    t.strictSame(await running.exited, { code: 0, signal: null })
+    await until('the old launcher has ended', () => !isRunning(old))
+  },
+)
 
-t.test('a process whose streams the server could not take is not waited for, and ends', async (t) => {
+t.test('a process whose streams the server could not open is not waited for, and ends', async (t) => {
   const launcher = Number(await outputOf(await shell('echo $PPID')))
-  // As the system does when this process may open no further file.
+  // As the system does when this process may not open another file.
   const { emit } = Server.prototype
   let refused = 0
   t.intercept(Server.prototype, 'emit', {
@@ -135,25 +138,22 @@ t.test('a process whose streams the server could not take is not waited for, and
   t.equal(Number(await outputOf(await shell('echo $PPID'))), launcher, 'the next one is started as before')
 })
 
-t.test(
-  'however many processes a busy server starts at once, none is taken for one without streams',
-  async (t) => {
-    let isBusy = true
-    // The streams come one by one: one in each turn of the event loop.
-    function holdLoop(): void {
-      const end = performance.now() + 60
-      while (performance.now() < end);
-      if (isBusy) setImmediate(holdLoop)
-    }
-    setImmediate(holdLoop)
-    const started = await Promise.allSettled(Array.from({ length: 16 }, () => shell('echo here')))
-    isBusy = false
-    for (const one of started) {
-      if (one.status === 'rejected') t.fail(`${one.reason}`)
-      else t.equal(await outputOf(one.value), 'here\n')
-    }
-  },
-)
+t.test('however many processes a busy server starts at once, each gets its streams', async (t) => {
+  let isBusy = true
+  // The streams arrive one by one, one in each iteration of the event loop.
+  function holdLoop(): void {
+    const end = performance.now() + 60
+    while (performance.now() < end);
+    if (isBusy) setImmediate(holdLoop)
+  }
+  setImmediate(holdLoop)
+  const started = await Promise.allSettled(Array.from({ length: 16 }, () => shell('echo here')))
+  isBusy = false
+  for (const one of started) {
+    if (one.status === 'rejected') t.fail(`${one.reason}`)
+    else t.equal(await outputOf(one.value), 'here\n')
+  }
+})
 
 t.test('when the launcher is killed, its processes end, and another one starts the next', async (t) => {
   const launcher = Number(await outputOf(await shell('echo $PPID')))

@@ -1,5 +1,5 @@
 // In a process of its own: PATH has no `prlimit` when the modules are loaded.
-/** The limit of git's memory on a machine without `prlimit`: then `sh` sets it. */
+/** The memory limit of git on a machine without `prlimit`: then `sh` sets it. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { access, symlink } from 'node:fs/promises'
@@ -24,7 +24,7 @@ async function placeOf(program: string): Promise<string> {
   throw new Error(`there is no ${program}`)
 }
 
-// The directory is the whole PATH from now on. It is read when the module is loaded.
+// The directory is the whole PATH from now on. The module reads it when it is loaded.
 const bin = t.testdir()
 for (const program of ['git', 'sh', 'sleep']) await symlink(await placeOf(program), join(bin, program))
 process.env.PATH = bin
@@ -59,33 +59,28 @@ t.test('without prlimit, no text of a client becomes a command of sh', async (t)
   t.notOk(existsSync(place))
 })
 
-t.test(
-  'without prlimit, git that needs more memory than it may have is refused, and others are not',
-  async (t) => {
-    const dir = t.testdir()
-    await git(['init', '-q', '--bare', dir])
-    const blob = (await gitOutput(['hash-object', '-w', '--stdin'], { dir, input: 'hello' }))
-      .toString()
-      .trim()
-    t.equal((await gitOutput(['cat-file', 'blob', blob], { dir })).toString(), 'hello')
-    // A tree of 100 MB that takes 100 KB: git holds trees in memory.
-    const pack = packOf(deflateSync(Buffer.alloc(100 * MEBIBYTE)), 100 * MEBIBYTE)
-    await t.rejects(gitOutput(['unpack-objects', '-q'], { dir, input: pack }), {
-      name: 'GitOutputTooLarge',
-      message: 'git needs more memory than it may have',
-    })
-  },
-)
+t.test('without prlimit, git above its memory limit is refused, and other commands are not', async (t) => {
+  const dir = t.testdir()
+  await git(['init', '-q', '--bare', dir])
+  const blob = (await gitOutput(['hash-object', '-w', '--stdin'], { dir, input: 'hello' })).toString().trim()
+  t.equal((await gitOutput(['cat-file', 'blob', blob], { dir })).toString(), 'hello')
+  // A tree of 100 MB that takes 100 KB: git holds trees in memory.
+  const pack = packOf(deflateSync(Buffer.alloc(100 * MEBIBYTE)), 100 * MEBIBYTE)
+  await t.rejects(gitOutput(['unpack-objects', '-q'], { dir, input: pack }), {
+    name: 'GitOutputTooLarge',
+    message: 'git needs more memory than it may have',
+  })
+})
 
-t.test('git never gets a higher limit than the server itself may have: it would not start', async (t) => {
+t.test('git never gets a higher limit than the server itself: it would not start', async (t) => {
   const mine = 3_000_000
   const limited = ['-c', 'unset NODE_OPTIONS; ulimit -d "$1" && shift && exec "$@"', 'sh', `${mine}`]
-  const node = [process.execPath, program('test/git/limits-of-git')]
+  const node = [process.execPath, program('test/git/print-memory-limits')]
   const { stdout } = await promisify(execFile)('sh', [...limited, ...node])
   t.equal(stdout, `${MEBIBYTE},${process.platform === 'linux' ? mine : 1024 * MEBIBYTE}`)
 })
 
-t.test('without prlimit, git is ended when its time is over', async (t) => {
+t.test('without prlimit, git is ended at its timeout', async (t) => {
   const endless = ['-c', 'alias.wait=!sleep 600', 'wait']
   await t.rejects(git(endless, { timeout: 100 }), { name: 'GitTookTooLong', message: /more than 100 ms/ })
 })

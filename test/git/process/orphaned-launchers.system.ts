@@ -8,7 +8,7 @@ import t from 'tap'
 import { removeOrphanedLaunchers } from '../../../src/git/process/orphaned-launchers.ts'
 import { program } from '../../program.ts'
 
-t.test('what launchers of killed servers left is removed, what a server uses or begins is not', async (t) => {
+t.test('sockets of killed servers are removed, those in use or in creation are not', async (t) => {
   // The path of a socket must be short.
   const directory = await mkdtemp(join(tmpdir(), 'left-'))
   t.teardown(() => rm(directory, { recursive: true, force: true }))
@@ -19,7 +19,7 @@ t.test('what launchers of killed servers left is removed, what a server uses or 
   t.teardown(() => live.close())
   await once(live, 'listening')
   const left = ['one-left', 'one-young', 'other-left'].map((name) => join(directory, name, 'socket'))
-  const killed = spawn(process.execPath, [program('test/git/sockets-until-killed'), ...left], {
+  const killed = spawn(process.execPath, [program('test/git/socket-holder'), ...left], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   await once(killed.stdout, 'data')

@@ -11,7 +11,7 @@ const failure = (stderr: string) => failureByInput(['upload-pack', 'x.git'], { c
 const ended = (signal: string) =>
   failureByInput(['receive-pack', 'x.git'], { code: null, signal, stderr: '' })
 
-t.test('what git refuses is the fault of the client, in whatever words', async (t) => {
+t.test("git's refusals are client errors, whatever their words", async (t) => {
   const words = [
     'fatal: no commits selected for shallow requests\n',
     'fatal: git upload-pack: filtering capability not negotiated\n',
@@ -22,7 +22,7 @@ t.test('what git refuses is the fault of the client, in whatever words', async (
   for (const stderr of words) t.type(await failure(stderr), MalformedGitRequest, stderr)
 })
 
-t.test('a client cannot say in the words of git that the server is at fault', async (t) => {
+t.test("a client cannot cause a server error by repeating git's words", async (t) => {
   const said = [
     'No space left on device',
     'x: Permission denied',
@@ -41,7 +41,7 @@ t.test('a client cannot say in the words of git that the server is at fault', as
   }
 })
 
-t.test('a damaged repository and a machine in trouble are failures of the server', async (t) => {
+t.test('a damaged repository and a failing host are server errors', async (t) => {
   const damage = [
     'error: inflate: data stream error (incorrect header check)\nfatal: loose object 12 is corrupt\n',
     'fatal: bad object refs/heads/main\n',
@@ -60,7 +60,7 @@ t.test('a damaged repository and a machine in trouble are failures of the server
   t.type(await failure("fatal: 'x.git' does not appear to be a git repository\n"), RepositoryMissing)
 })
 
-t.test('a signal of a fault in git comes of the input, any other one from outside', async (t) => {
+t.test('a fault signal in git is caused by the input, any other signal by the host', async (t) => {
   for (const signal of ['SIGSEGV', 'SIGABRT', 'SIGFPE', 'SIGILL'])
     t.type(await ended(signal), MalformedGitRequest)
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGBUS', 'SIGXFSZ'])

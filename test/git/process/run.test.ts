@@ -65,7 +65,7 @@ t.test(
   },
 )
 
-t.test('all commands run, also when there are more than may run at the same time', async (t) => {
+t.test('all commands run, even if there are more than slots', async (t) => {
   const results = await Promise.all(Array.from({ length: 60 }, () => git(['version'])))
   t.ok(results.every(({ code }) => code === 0))
 })

@@ -9,7 +9,7 @@ import {
 } from '../../../src/git/process/temporary-directories.ts'
 
 t.test(
-  'what a command of a killed server left goes a day later; what is not ours, or young, stays',
+  'a temporary directory of a killed server is removed a day later; foreign and young ones stay',
   async (t) => {
     const place = await mkdtemp(join(tmpdir(), 'place-'))
     t.teardown(() => rm(place, { recursive: true, force: true }))

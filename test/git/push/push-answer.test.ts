@@ -4,7 +4,7 @@ import { withReason } from '../../../src/git/push/push-answer.ts'
 
 const push = (...capabilities: string[]) => ({ capabilities: new Set(capabilities) })
 
-t.test('where a program of git had no room on the disk, the push says so in words', (t) => {
+t.test('a push for which a program of git had no disk space reports it in words', (t) => {
   const answer = bandPackets(2, Buffer.from('fatal: write error: No space left on device\n'))
   const shown = withReason(answer, push('side-band-64k')).toString()
   t.match(shown, /the server's disk is full; try again later\n/)

@@ -1,5 +1,5 @@
 // In a process of its own: the hook is installed once for each process, and TMPDIR says where.
-/** The second decision on a push, by a hook of git: `src/git/push/push-hook.ts`. */
+/** The second check of a push, by a hook of git: `src/git/push/push-hook.ts`. */
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ import { createRepository } from '../../../src/git/repository/repository.ts'
 import { startServer } from '../../../src/server/server.ts'
 import { until } from '../../until.ts'
 import { commit, initWork, tryGit } from '../client.ts'
-import { type GitServerHooks, gitProcesses, inTurn, startGitServer } from '../git-server.ts'
+import { type GitServerHooks, gitProcesses, runExclusive, startGitServer } from '../git-server.ts'
 import { startGitServerProcess } from '../git-server-process.ts'
 
 const MAIN = 'refs/heads/main'
@@ -39,7 +39,7 @@ async function setUp(t: Test, hooks: GitServerHooks) {
   return { ...made, server, push }
 }
 
-t.test('the second decision comes when git has the objects and has moved no ref', async (t) => {
+t.test('the second check runs when git has the objects and has moved no ref', async (t) => {
   const seen: unknown[] = []
   const { dir, server, a, b, push } = await setUp(t, {
     async checkAgain(commands) {
@@ -58,7 +58,7 @@ t.test('the second decision comes when git has the objects and has moved no ref'
   t.equal(server.recorded.length, 4)
 })
 
-t.test('one reason refuses the whole push, and the objects go', async (t) => {
+t.test('one reason refuses the whole push, and the objects are removed', async (t) => {
   const { root, dir, server, a, b, push } = await setUp(t, {
     checkAgain: async () => new Map([[MAIN, 'main is protected: ask Ann']]),
   })
@@ -72,7 +72,7 @@ t.test('one reason refuses the whole push, and the objects go', async (t) => {
   t.strictSame(await readdir(`${root}/pending`), [])
 })
 
-t.test('a decision that fails moves nothing', async (t) => {
+t.test('a failing check moves no ref', async (t) => {
   const { root, dir, server, a, push } = await setUp(t, {
     checkAgain: () => Promise.reject(new Error('no log')),
   })
@@ -85,7 +85,7 @@ t.test('a decision that fails moves nothing', async (t) => {
 t.test('a push that cannot get the lock moves no ref', async (t) => {
   let decisions = 0
   const { root, dir, server, a, push } = await setUp(t, {
-    inTurn: () => Promise.reject(new Error('no turns')),
+    runExclusive: () => Promise.reject(new Error('no turns')),
     async checkAgain() {
       decisions += 1
       return new Map()
@@ -108,7 +108,7 @@ t.test('the lock is held from the second check to the record', async (t) => {
       const work = async () => {
         order.push(`other: ${await resolveRef(made.dir, MAIN)}`)
       }
-      others.push(inTurn(made.dir, work))
+      others.push(runExclusive(made.dir, work))
       return new Map()
     },
     async record() {
@@ -120,7 +120,7 @@ t.test('the lock is held from the second check to the record', async (t) => {
   t.strictSame(order, ['decided: null', 'recorded', `other: ${made.a}`])
 })
 
-t.test('when the server dies before it has decided, git moves nothing', async (t) => {
+t.test('when the server dies before its decision, git moves no ref', async (t) => {
   const { root, dir, work, a } = await repositoryIn(t)
   const server = await startGitServerProcess(root, 'never decides')
   t.teardown(() => server.kill())
@@ -133,7 +133,7 @@ t.test('when the server dies before it has decided, git moves nothing', async (t
   t.strictSame(await listRefs(dir), [])
 })
 
-t.test('line 9: the hook is beside the repositories, and is made again when it is gone', async (t) => {
+t.test('line 9: the hook is beside the repositories, and is created again when it is missing', async (t) => {
   let asked = 0
   const { root, dir, a, b, push } = await setUp(t, {
     async checkAgain() {
@@ -149,7 +149,7 @@ t.test('line 9: the hook is beside the repositories, and is made again when it i
   t.strictSame(await listRefs(dir), [{ ref: MAIN, sha: b }])
 })
 
-t.test('line 9: where nothing can be executed, the hook is in TMPDIR, or nothing starts', async (t) => {
+t.test('line 9: where no file can be executed, the hook is in TMPDIR, or the start fails', async (t) => {
   const { root } = await repositoryIn(t)
   const before = process.env.TMPDIR
   t.teardown(() => {

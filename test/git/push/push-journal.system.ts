@@ -45,7 +45,7 @@ async function setUp(t: Test) {
   }
 }
 
-/** Sends the beginning of a request, and leaves the connection open. Resolves when it has been sent. */
+/** Sends the beginning of a request, and keeps the connection open. Resolves when it was sent. */
 function send(url: string, body: Buffer, length: number): Promise<void> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => undefined)
@@ -121,7 +121,7 @@ t.test(
   },
 )
 
-t.test('killed while the pack comes in: git has not begun, and nothing is left', async (t) => {
+t.test('killed while the pack arrives: git has not begun, and no file is left', async (t) => {
   const { dir, work, a, pending, serve } = await setUp(t)
   const server = await serve('works')
   const body = await pushBody(work, MAIN, a)
@@ -139,7 +139,7 @@ t.test(
   async (t) => {
     const { dir, work, a, pending, serve } = await setUp(t)
     const server = await serve('works')
-    // A lock that looks used for longer than it is waited for before git moves the ref. Then git waits for it, too.
+    // A lock that looks longer in use than the wait before git moves the ref. Then git waits for it, too.
     await writeFile(`${dir}/refs/heads/main.lock`, '')
     const later = new Date(Date.now() + 4000)
     await utimes(`${dir}/refs/heads/main.lock`, later, later)
@@ -159,35 +159,32 @@ t.test(
   },
 )
 
-t.test(
-  'a git command that outlived its server moves no ref any more when recovery looks at the refs',
-  async (t) => {
-    const { dir, work, a, pending } = await setUp(t)
-    await userGit(dir, ['fetch', '-q', work, a])
-    const before = await openPushJournal(pending)
-    await before.begin('one', 0)
-    // git waits for this lock while its server dies.
-    await writeFile(`${dir}/refs/heads/main.lock`, '')
-    const child = spawn('git', ['update-ref', '--no-deref', '--stdin', '-z'], {
-      env: { ...gitEnvironment(), GIT_DIR: dir },
-      detached: true,
-      stdio: ['pipe', 'ignore', 'ignore'],
-    })
-    child.stdin.end(`update ${MAIN}\0${a}\0${'0'.repeat(40)}\0`)
-    await until('git runs', async () => (await refCommandsIn(dir)).length === 1)
-    t.same(await refCommandsIn(`${dir}2`), [], 'of another repository')
+t.test('a git command that outlived its server moves no ref after recovery has read the refs', async (t) => {
+  const { dir, work, a, pending } = await setUp(t)
+  await userGit(dir, ['fetch', '-q', work, a])
+  const before = await openPushJournal(pending)
+  await before.begin('one', 0)
+  // git waits for this lock while its server dies.
+  await writeFile(`${dir}/refs/heads/main.lock`, '')
+  const child = spawn('git', ['update-ref', '--no-deref', '--stdin', '-z'], {
+    env: { ...gitEnvironment(), GIT_DIR: dir },
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  child.stdin.end(`update ${MAIN}\0${a}\0${'0'.repeat(40)}\0`)
+  await until('git runs', async () => (await refCommandsIn(dir)).length === 1)
+  t.same(await refCommandsIn(`${dir}2`), [], 'of another repository')
 
-    const journal = await openPushJournal(pending)
-    const [marker] = await journal.unfinished()
-    if (marker === undefined) throw new Error('there is no marker')
-    await journal.settle(marker, dir)
-    t.same(await refCommandsIn(dir), [])
-    t.equal(await resolveRef(dir, MAIN), null, 'git gave up on the lock')
-    t.equal(await updateRef(dir, MAIN, { from: null, to: a }), 'moved', 'the lock is gone')
-  },
-)
+  const journal = await openPushJournal(pending)
+  const [marker] = await journal.unfinished()
+  if (marker === undefined) throw new Error('there is no marker')
+  await journal.settle(marker, dir)
+  t.same(await refCommandsIn(dir), [])
+  t.equal(await resolveRef(dir, MAIN), null, 'git gave up on the lock')
+  t.equal(await updateRef(dir, MAIN, { from: null, to: a }), 'moved', 'the lock is gone')
+})
 
-t.test('recovery that finds a command of git leaves alone what pushes are receiving', async (t) => {
+t.test('recovery that finds a git command does not touch the incoming objects of pushes', async (t) => {
   const { dir, pending } = await setUp(t)
   const journal = await openPushJournal(pending, { timeout: 0 })
   // Its input stays open, so it would wait for ever.

@@ -75,7 +75,7 @@ for (const version of ['0', '1', '2']) {
   })
 }
 
-t.test('refs are refused one by one: the others are pushed, and the client reads why', async (t) => {
+t.test('refs are refused one by one: the others are pushed, and the client gets the reason', async (t) => {
   const { dir, root, server, a, b, push } = await setUp(t, {
     check: async (commands) =>
       new Map(
@@ -109,7 +109,7 @@ t.test('refs are refused one by one: the others are pushed, and the client reads
   t.equal(await userGit(dir, ['fsck', '--no-dangling']), '')
 })
 
-t.test('one refused ref refuses the whole of an atomic push, and the client reads why', async (t) => {
+t.test('one refused ref refuses a whole atomic push, and the client gets the reason', async (t) => {
   const { dir, root, server, a, b, push } = await setUp(t, {
     check: async (commands) =>
       new Map(
@@ -127,7 +127,7 @@ t.test('one refused ref refuses the whole of an atomic push, and the client read
   t.match(await push('origin', `${b}:refs/heads/free`), { code: 0 })
 })
 
-t.test('names that the rest of the server refuses are refused here too', async (t) => {
+t.test('names that the API refuses are refused here too', async (t) => {
   const { dir, a, push, url, work } = await setUp(t)
   t.match(await push('origin', `${a}:refs/heads/HEAD`), { code: 1, stderr: /git reserves/ })
   t.match(await push('origin', `${a}:refs/heads/-f`), { code: 1, stderr: /begins with '-'/ })
@@ -207,11 +207,11 @@ t.test(
   },
 )
 
-t.test('a push whose objects git could not move to their place is received again, a few times', async (t) => {
+t.test('a push whose objects git could not move is received again, a few times', async (t) => {
   let turns = 0
   let blocked = Number.POSITIVE_INFINITY
   const { dir, root, server, a, push } = await setUp(t, {
-    // Git is about to move the objects of the push. As with a directory that a repack removes, it can't.
+    // git is about to move the objects of the push. As with a directory that a repack removes, it fails.
     async checkAgain() {
       turns += 1
       const fan = join(dir, 'objects', a.slice(0, 2))
@@ -269,7 +269,7 @@ t.test("a push that can't be written to the journal never reaches git", async (t
   t.same(await gitProcesses(dir), [])
 })
 
-t.test('a push is not confirmed when its repository goes away before the record', async (t) => {
+t.test('a push is not confirmed when its repository is deleted before the record', async (t) => {
   const { server, a, push } = await setUp(t, {
     record: () => Promise.reject(new RepositoryMissing('the repository is not on disk')),
   })
@@ -278,7 +278,7 @@ t.test('a push is not confirmed when its repository goes away before the record'
 })
 
 t.test(
-  'a push whose repository is away meanwhile stays in the journal: only the log says what is deleted',
+  'a push whose repository is temporarily missing stays in the journal: only the log records deletions',
   async (t) => {
     const { dir, server, a, push } = await setUp(t, {
       async check() {
@@ -292,7 +292,7 @@ t.test(
   },
 )
 
-t.test('a pack that is broken, malformed or too large moves nothing', async (t) => {
+t.test('a broken, malformed or too large pack moves no ref', async (t) => {
   const { dir, work, root, url, a, push } = await setUp(t, { maxBytes: 1_000_000 })
   const whole = await pushBody(work, MAIN, a)
   const spoiled = Buffer.concat([whole.subarray(0, -5), Buffer.from('xxxxx')])
@@ -318,7 +318,7 @@ t.test('a pack that is broken, malformed or too large moves nothing', async (t) 
   )
 })
 
-t.test('a push whose objects are missing is refused ref by ref, and is no failure of git', async (t) => {
+t.test('a push with missing objects is refused ref by ref, and is not a failure of git', async (t) => {
   const { dir, root, url, a, work } = await setUp(t)
   const bodyOf = (refs: Record<string, string>, pack: Buffer) => {
     const lines = Object.entries(refs).map(([ref, to], i) =>
@@ -369,7 +369,7 @@ t.test('malformed pushes are client errors; an empty push and a compressed push 
   t.equal(await resolveRef(dir, MAIN), a)
 })
 
-t.test('a push that leads git into a fault of its own is a client error, and leaves nothing', async (t) => {
+t.test('a push that crashes git is a client error, and leaves no files', async (t) => {
   const { root, dir, url, work, a, push } = await setUp(t)
   t.match(await push('origin', `${a}:${MAIN}`), { code: 0 })
   const tree = await userGit(work, ['rev-parse', `${a}^{tree}`])
@@ -386,7 +386,7 @@ t.test('a push that leads git into a fault of its own is a client error, and lea
   t.same(await pending(root), [])
 })
 
-t.test('a client that goes away during its push leaves no process, no object and no marker', async (t) => {
+t.test('a client that disconnects during its push leaves no process, no object and no marker', async (t) => {
   const { dir, root, server, work, url, a } = await setUp(t)
   const body = await pushBody(work, MAIN, a)
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
@@ -406,7 +406,7 @@ t.test('a client that goes away during its push leaves no process, no object and
   t.same(await readdir(`${dir}/objects/pack`), [])
 })
 
-t.test('a push whose client goes away during the check is not done', async (t) => {
+t.test('a push whose client disconnects during the check is not executed', async (t) => {
   let checking = false
   const { promise: clientIsGone, resolve: gone } = Promise.withResolvers<void>()
   const { dir, root, server, work, url, a } = await setUp(t, {
@@ -438,10 +438,10 @@ t.test('a push whose client goes away during the check is not done', async (t) =
   t.same(await pending(root), [])
 })
 
-t.test('a push whose client goes away after sending it is done', async (t) => {
+t.test('a push whose client disconnects after sending it is executed', async (t) => {
   const { dir, root, server, work, url, a } = await setUp(t)
-  // git waits for this lock, so it is in the middle of the push when the client goes away. It looks used for longer than it
-  // is waited for before.
+  // git waits for this lock, so it is in the middle of the push when the client disconnects. It looks longer in use
+  // than the wait before.
   await writeFile(`${dir}/refs/heads/main.lock`, '')
   const later = new Date(Date.now() + 4000)
   await utimes(`${dir}/refs/heads/main.lock`, later, later)

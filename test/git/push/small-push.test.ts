@@ -12,7 +12,7 @@ import { initWork, userGit } from '../client.ts'
 import { startGitServer } from '../git-server.ts'
 import { deltaAdding, deltaCutting, idOf, packed, packOf } from '../packs.ts'
 
-// A git that writes down each process of the server with its repository. Those that git itself starts are not among them.
+// A git that records each process of the server with its repository, without the processes that git itself starts.
 const root = await mkdtemp(join(tmpdir(), 'mergelog-small-push-'))
 const { stdout: gitPath } = await promisify(execFile)('/bin/sh', ['-c', 'command -v git'])
 const diary = join(root, 'diary')
@@ -33,7 +33,7 @@ const NONE = '0'.repeat(40)
 const PERSON = 'A <a@example.org> 1700000000 +0000'
 const words = (of: string) => Array.from({ length: 300 }, (_, i) => `${of} ${i}\n`).join('')
 
-/** A repository with a history of two commits, and one commit more that no ref reaches any more. */
+/** A repository with a history of two commits, and one unreachable commit. */
 async function setUp(t: Test) {
   const key = t.name.replace(/\W/g, '').slice(0, 60)
   const dir = `${root}/${key}.git`
@@ -60,7 +60,7 @@ async function setUp(t: Test) {
   await git('push', '-q', 'origin', ':secret')
   await git('checkout', '-q', 'main')
 
-  /** The names of the server's processes during some work, without the readers that stay. */
+  /** Returns the names of the server's processes during some work, without the long-lived readers. */
   async function processesDuring(work: () => Promise<unknown>): Promise<string[]> {
     const from = (await readFile(diary, 'utf8')).length
     await work()
@@ -97,7 +97,7 @@ const commitOf = (tree: string, ...parents: string[]) =>
 const treeOf = (mode: string, name: string, id: string) =>
   Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(id, 'hex')])
 
-t.test('small pushes onto the tip of a branch start no process but the one that receives them', async (t) => {
+t.test('small pushes onto the tip of a branch start only the receiving process', async (t) => {
   const { dir, work, git, commit, processesDuring } = await setUp(t)
   const isPlain = async (...args: string[]) => {
     t.strictSame(await processesDuring(() => git('push', '-q', 'origin', ...args)), RECEIVE, args.join(' '))
@@ -130,7 +130,7 @@ t.test('small pushes onto the tip of a branch start no process but the one that 
   t.equal(await resolveRef(dir, 'refs/heads/main'), await git('rev-parse', 'main'))
 })
 
-t.test('pushes that are not onto the tip of a branch are walked, and taken', async (t) => {
+t.test('pushes that are not onto the tip of a branch are walked, and accepted', async (t) => {
   const { dir, git, commit, main, processesDuring } = await setUp(t)
   await commit('Three', { 'a.txt': 'three\n' })
   await git('push', '-q', 'origin', 'main')
@@ -140,7 +140,7 @@ t.test('pushes that are not onto the tip of a branch are walked, and taken', asy
   t.equal(await resolveRef(dir, 'refs/heads/older'), older)
 })
 
-t.test('line 11: small pushes do not revive objects that no ref reaches', async (t) => {
+t.test('line 11: small pushes do not revive unreachable objects', async (t) => {
   const { dir, git, main, secret, send, processesDuring } = await setUp(t)
   const blob = await git('rev-parse', `${secret}:s.txt`)
   const longer = await git('rev-parse', `${secret}:longer.txt`)
@@ -148,7 +148,7 @@ t.test('line 11: small pushes do not revive objects that no ref reaches', async 
   const mainTree = await git('rev-parse', `${main}^{tree}`)
   const size = Buffer.byteLength(words('secret'))
 
-  // Anybody may write any id as that of a module. It names no object of this repository.
+  // Any id is valid as that of a module. It names no object of this repository.
   const modules = Buffer.concat([
     treeOf('160000', 'a', blob),
     treeOf('160000', 'b', tree),
@@ -188,7 +188,7 @@ t.test('line 11: small pushes do not revive objects that no ref reaches', async 
     commitOf(idOf('tree', both), onModules),
   )
 
-  // The same objects are taken from whoever has them.
+  // The same objects are accepted from a client that has them.
   const honest = commitOf(idOf('tree', both), onModules)
   const all = [
     packed(3, Buffer.from(words('secret'))),

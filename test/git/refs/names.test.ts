@@ -61,7 +61,7 @@ const PIECES = [
   'refs/heads',
 ]
 
-/** Makes the same names on every run, so that a failure can be repeated. */
+/** Creates the same names on every run, so that a failure can be repeated. */
 function someNames(count: number): string[] {
   let seed = 42
   const next = (below: number) => {
@@ -76,7 +76,7 @@ function someNames(count: number): string[] {
 }
 
 t.test('a name is refused exactly when git check-ref-format refuses it', async (t) => {
-  // git accepts a branch named @ and then reads it as HEAD. We refuse it, which is tested below.
+  // git accepts a branch named @ and then reads it as HEAD. Mergelog refuses it, which is tested below.
   const names = someNames(220).filter((name) => name !== '@')
   const differing: string[] = []
   let refused = 0
@@ -116,7 +116,7 @@ t.test(
   },
 )
 
-t.test('no new branch or tag has a name that is read as a whole ref or as an id', async (t) => {
+t.test('a new branch or tag with a name that reads as a whole ref or as an id is refused', async (t) => {
   for (const name of ['refs/heads/main', 'refs/tags/v1', 'a'.repeat(40), 'A1'.repeat(20)]) {
     t.match(newBranchNameProblem(name), /refs\/|id of an object/, name)
     t.match(newRefProblem(`refs/heads/${name}`), /refs\/|id of an object/)

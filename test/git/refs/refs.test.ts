@@ -30,7 +30,7 @@ t.test('a ref moves only from its expected position', async (t) => {
   t.equal(await resolveRef(dir, MAIN), null)
 })
 
-t.test('when many move a ref from one position, exactly one succeeds', async (t) => {
+t.test('when many callers move a ref from one position, exactly one succeeds', async (t) => {
   const { dir, a } = await setUp(t)
   await updateRef(dir, MAIN, { from: null, to: a })
   const targets = await Promise.all(
@@ -202,7 +202,7 @@ t.test('reading refs of a missing repository is an error, not an absent ref', as
 })
 
 t.test(
-  'a ref of a pull request is made without git, as git makes it: once, whole, and at an object',
+  'a ref of a pull request is created without git, as git creates it: once, whole, and at an object',
   async (t) => {
     const { dir, a, b } = await setUp(t)
     const ref = 'refs/pull/7/head'
@@ -227,7 +227,7 @@ t.test(
 )
 
 t.test(
-  'what a kill leaves while a ref of a pull request is made is no ref to git, and is removed',
+  "the leftovers of a kill during the creation of a pull request's ref are not refs for git, and are removed",
   async (t) => {
     const { dir, a } = await setUp(t)
     await mkdir(`${dir}/refs/pull/7`, { recursive: true })
@@ -241,7 +241,7 @@ t.test(
 )
 
 t.test(
-  'a ref is moved without git, as git moves it: from where it is, under its lock, and a branch to a commit',
+  'a ref is moved without git, as git moves it: from its position, under its lock, and a branch to a commit',
   async (t) => {
     const { dir, a, b } = await setUp(t)
     await updateRef(dir, MAIN, { from: null, to: a })

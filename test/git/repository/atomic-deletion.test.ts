@@ -19,7 +19,7 @@ async function setUp(t: Test) {
   return { dir, work, server, a, push }
 }
 
-t.test('the refs that a push deletes go together: the packed refs are written once', async (t) => {
+t.test('the refs that a push deletes are deleted together: the packed refs are written once', async (t) => {
   const { dir, server, a, push } = await setUp(t)
   let written = 0
   const watcher = watch(dir, (_, name) => {
@@ -38,7 +38,7 @@ t.test('the refs that a push deletes go together: the packed refs are written on
 })
 
 t.test(
-  'when git refuses one of them, or cannot do them together, it does them one after the other',
+  'when git refuses one of them, or cannot delete them together, they are deleted one by one',
   async (t) => {
     const { dir, work, server, a, push } = await setUp(t)
     const refused = await push('--delete', 'main', 'old-0', 'old-1')

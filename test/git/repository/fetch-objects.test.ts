@@ -15,7 +15,7 @@ async function setUp(t: Test) {
   for (const dir of [into, from]) await createRepository(dir, { defaultBranch: 'main' })
   const first = await commit(into, 'first', base, [])
   await userGit(into, ['update-ref', 'refs/heads/main', first])
-  // Copied, not made a second time: a second later, the commit would get another id.
+  // Copied, because a second commit a second later would get another id.
   await userGit(from, ['fetch', '-q', into, 'main:main'])
   const one = await commit(from, 'one', { ...base, f: '2' }, [first])
   const two = await commit(from, 'two', { ...base, f: '3' }, [one])
@@ -44,7 +44,7 @@ t.test('a commit comes with its history, and only missing objects are copied', a
   t.equal((await packs(into)).length, 1, 'existing objects are not copied again')
 })
 
-t.test('a commit that no ref leads to can be fetched', async (t) => {
+t.test('an unreachable commit can be fetched', async (t) => {
   const { into, from, two } = await setUp(t)
   const loose = await commit(from, 'loose', { f: '9' }, [two])
   await fetchObjects(into, from, loose)

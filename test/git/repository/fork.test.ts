@@ -82,7 +82,7 @@ t.test('the refs of a fork are written as one file, as git writes it, however ma
   t.equal(await readFile(`${to}/packed-refs`, 'utf8'), await readFile(`${from}/packed-refs`, 'utf8'))
 })
 
-t.test('line 11: objects that no ref of the fork reaches are not carried into it', async (t) => {
+t.test('line 11: unreachable objects are not copied into the fork', async (t) => {
   const { from, to, a } = await setUp(t)
   const removed = await commit(from, 'removed', { secret: 'x' }, [a])
   const proposed = await commit(from, 'proposed', { f: 'y' }, [a])
@@ -100,23 +100,26 @@ t.test('line 11: objects that no ref of the fork reaches are not carried into it
   )
 })
 
-t.test('an original that is deleted while its history is packed for a fork is missing', async (t) => {
-  const { root, from, to, b } = await setUp(t)
-  // What no ref reaches is in a pack, so that the fork gets one of its own.
-  await userGit(from, ['update-ref', 'refs/heads/gone', await commit(from, 'gone', { f: 'gone' }, [b])])
-  await userGit(from, ['repack', '-a', '-d', '-q'])
-  await userGit(from, ['update-ref', '-d', 'refs/heads/gone'])
-  const stop = watchProcesses((command) => {
-    // A deletion begins with another name.
-    if (command === 'pack-objects') renameSync(from, `${root}/being-deleted`)
-    return () => {}
-  })
-  t.teardown(stop)
-  await t.rejects(forkRepository(from, to), { name: 'RepositoryMissing' })
-  t.notOk((await readdir(root)).includes('2.git'))
-})
+t.test(
+  'an original that is deleted while its history is packed for a fork is reported as missing',
+  async (t) => {
+    const { root, from, to, b } = await setUp(t)
+    // Unreachable objects are in a pack, so that the fork gets its own.
+    await userGit(from, ['update-ref', 'refs/heads/gone', await commit(from, 'gone', { f: 'gone' }, [b])])
+    await userGit(from, ['repack', '-a', '-d', '-q'])
+    await userGit(from, ['update-ref', '-d', 'refs/heads/gone'])
+    const stop = watchProcesses((command) => {
+      // A deletion begins with another name.
+      if (command === 'pack-objects') renameSync(from, `${root}/being-deleted`)
+      return () => {}
+    })
+    t.teardown(stop)
+    await t.rejects(forkRepository(from, to), { name: 'RepositoryMissing' })
+    t.notOk((await readdir(root)).includes('2.git'))
+  },
+)
 
-t.test('forking again changes nothing, and the rest of a fork that crashed is removed', async (t) => {
+t.test('forking again changes nothing, and the leftovers of a crashed fork are removed', async (t) => {
   const { root, from, to, a } = await setUp(t)
   const draft = `${to}.new-0b9a1f3e-53f5-4f7d-b3c7-0f2ae1a4f2c1`
   await mkdir(`${draft}/objects`, { recursive: true })
@@ -147,7 +150,7 @@ t.test(
   },
 )
 
-t.test('a fork that is made during pushes is complete', async (t) => {
+t.test('a fork that is created during pushes is complete', async (t) => {
   const { root, from, a } = await setUp(t)
   let isDone = false
   const pushing = (async () => {

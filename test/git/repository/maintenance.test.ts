@@ -67,7 +67,7 @@ async function age(dir: string, ms: number): Promise<void> {
 }
 
 t.test(
-  'what is due follows from the loose objects, the packs, and the time of what no ref reached',
+  'the due tasks follow from the loose objects, the packs, and the age of unreachable objects',
   async (t) => {
     const now = Date.now()
     const pack = { name: 'pack', bytes: 100, writtenAt: now, isCruft: false, hasBitmap: false }
@@ -97,7 +97,7 @@ t.test(
 )
 
 t.test(
-  'a full maintenance makes one pack, with a bitmap and a commit graph, and readers go on',
+  'a full maintenance creates one pack, with a bitmap and a commit graph, and readers continue',
   async (t) => {
     const { dir, root, maintain, fsck, turns } = await setUp(t)
     const commits: string[] = []
@@ -106,7 +106,7 @@ t.test(
       await userGit(dir, ['update-ref', MAIN, commits.at(-1) ?? ''])
       if (i % 3 === 0) await userGit(dir, ['repack', '-d', '-q'])
     }
-    // These have opened the packs that are about to go.
+    // These have opened the packs that will be removed.
     const readers = [commits[0] ?? '', commits[6] ?? '']
     t.equal((await objectReaders.headers(dir, readers)).length, 2)
     const before = await bytesBelow(dir)
@@ -140,7 +140,7 @@ t.test('a reader that was started before a repack finds every object after it', 
   const b = await commit(dir, 'b', { f: '2' }, [a])
   await userGit(dir, ['update-ref', MAIN, b])
   t.match(await objectReaders.headers(dir, [a]), [{ sha: a }])
-  // Not by `maintainRepository`, which ends the readers of its own node: those of other nodes go on.
+  // Not by `maintainRepository`, which ends the readers of its own node: those of other nodes continue.
   await userGit(dir, ['repack', '-d', '-q', '--cruft', '-b'])
   const tree = await userGit(dir, ['rev-parse', `${b}^{tree}`])
   t.match(await objectReaders.headers(dir, [a, b, tree]), [{ sha: a }, { sha: b }, { sha: tree }])
@@ -148,7 +148,7 @@ t.test('a reader that was started before a repack finds every object after it', 
 })
 
 t.test(
-  'many loose refs become one file in the turn of the refs, also beside few objects, and are read as before',
+  'many loose refs become one file under the lock of the refs, also with few objects, and read as before',
   async (t) => {
     const { dir, maintain, turns } = await setUp(t)
     const a = await commit(dir, 'a', { f: '1' }, [])
@@ -167,49 +167,52 @@ t.test(
   },
 )
 
-t.test('what no ref reaches stays for two weeks from when that was first seen, and then goes', async (t) => {
-  const { dir, root, maintain, has, fsck } = await setUp(t)
-  const a = await commit(dir, 'a', { f: '1' }, [])
-  const gone = await commit(dir, 'gone', { f: 'gone' }, [a])
-  const packed = await commit(dir, 'packed', { f: 'packed' }, [a])
-  await userGit(dir, ['update-ref', MAIN, a])
-  await userGit(dir, ['update-ref', 'refs/heads/other', packed])
-  await userGit(dir, ['update-ref', 'refs/pull/1/head', gone])
-  await userGit(dir, ['repack', '-d', '-q'])
-  const loose = await commit(dir, 'loose', { f: 'loose' }, [a])
-  // All of it was written long ago: that is not since when no ref reaches it.
-  const old = new Date(Date.now() - 100 * DAY)
-  for (const { name } of await packsOf(dir)) await utimes(`${dir}/objects/pack/${name}.pack`, old, old)
-  await utimes(`${dir}/objects/${loose.slice(0, 2)}/${loose.slice(2)}`, old, old)
-  await userGit(dir, ['update-ref', '-d', 'refs/heads/other'])
-  await maintain({ kind: 'full' })
-  await age(dir, 2 * DAY)
-  await maintain({ kind: 'full' })
-  for (const id of [a, gone, packed, loose]) t.ok(await has(id), 'two days later all is there')
-  t.equal(await looseObjects(dir), 0, 'without a ref it is in a cruft pack')
+t.test(
+  'unreachable objects stay for two weeks from their first detection, and are then deleted',
+  async (t) => {
+    const { dir, root, maintain, has, fsck } = await setUp(t)
+    const a = await commit(dir, 'a', { f: '1' }, [])
+    const gone = await commit(dir, 'gone', { f: 'gone' }, [a])
+    const packed = await commit(dir, 'packed', { f: 'packed' }, [a])
+    await userGit(dir, ['update-ref', MAIN, a])
+    await userGit(dir, ['update-ref', 'refs/heads/other', packed])
+    await userGit(dir, ['update-ref', 'refs/pull/1/head', gone])
+    await userGit(dir, ['repack', '-d', '-q'])
+    const loose = await commit(dir, 'loose', { f: 'loose' }, [a])
+    // All of it was written long ago, which is not the time since it became unreachable.
+    const old = new Date(Date.now() - 100 * DAY)
+    for (const { name } of await packsOf(dir)) await utimes(`${dir}/objects/pack/${name}.pack`, old, old)
+    await utimes(`${dir}/objects/${loose.slice(0, 2)}/${loose.slice(2)}`, old, old)
+    await userGit(dir, ['update-ref', '-d', 'refs/heads/other'])
+    await maintain({ kind: 'full' })
+    await age(dir, 2 * DAY)
+    await maintain({ kind: 'full' })
+    for (const id of [a, gone, packed, loose]) t.ok(await has(id), 'two days later all is there')
+    t.equal(await looseObjects(dir), 0, 'without a ref it is in a cruft pack')
 
-  // A fork has none of it, and shares the rest.
-  await forkRepository(dir, `${root}/2.git`)
-  t.same((await packsOf(`${root}/2.git`)).length, 1)
-  t.equal((await tryGit(`${root}/2.git`, ['cat-file', '-e', loose])).code, 1)
+    // A fork has no unreachable objects, and shares the rest.
+    await forkRepository(dir, `${root}/2.git`)
+    t.same((await packsOf(`${root}/2.git`)).length, 1)
+    t.equal((await tryGit(`${root}/2.git`, ['cat-file', '-e', loose])).code, 1)
 
-  // The objects of a cruft pack have times of their own: an old one needs a file that is as old.
-  await rewriteTimes(dir, 15 * DAY)
-  await maintain({ kind: 'full' })
-  for (const id of [packed, loose])
-    t.ok(await has(id), 'a cruft pack of today loses nothing, whatever its times are')
-  await age(dir, 26 * HOUR)
-  // An object of the cruft pack that is in use again, in a place of its own: as a push or a fetch leaves it.
-  await fetchObjects(dir, dir, packed)
-  await userGit(dir, ['update-ref', 'refs/heads/again', packed])
-  await maintain({ kind: 'full' })
-  t.ok(await has(gone), 'a pull request keeps its head')
-  t.ok(await has(packed), 'so does a branch that is there again')
-  t.notOk(await has(loose))
-  t.equal(await fsck(), '')
-})
+    // The objects of a cruft pack have times of their own: an old object needs a file that is as old.
+    await rewriteTimes(dir, 15 * DAY)
+    await maintain({ kind: 'full' })
+    for (const id of [packed, loose])
+      t.ok(await has(id), 'a cruft pack of today loses nothing, whatever its times are')
+    await age(dir, 26 * HOUR)
+    // An object of the cruft pack that is in use again, in its own file: as a push or a fetch leaves it.
+    await fetchObjects(dir, dir, packed)
+    await userGit(dir, ['update-ref', 'refs/heads/again', packed])
+    await maintain({ kind: 'full' })
+    t.ok(await has(gone), 'a pull request keeps its head')
+    t.ok(await has(packed), 'so does a branch that is there again')
+    t.notOk(await has(loose))
+    t.equal(await fsck(), '')
+  },
+)
 
-/** Makes the cruft pack of a repository anew, its objects last written `ms` ago. */
+/** Rewrites the cruft pack of a repository, with its objects last written `ms` ago. */
 async function rewriteTimes(dir: string, ms: number): Promise<void> {
   const at = new Date(Date.now() - ms)
   for (const { name, isCruft } of await packsOf(dir)) {
@@ -220,28 +223,31 @@ async function rewriteTimes(dir: string, ms: number): Promise<void> {
   await userGit(dir, ['repack', '-d', '-q', '--cruft', '-b'])
 }
 
-t.test('what no ref reaches goes in time, also when it was seen while the clock was ahead', async (t) => {
-  const { dir, maintain, has, fsck } = await setUp(t)
-  const a = await commit(dir, 'a', { f: '1' }, [])
-  await userGit(dir, ['update-ref', MAIN, a])
-  const gone = await commit(dir, 'gone', { f: 'gone' }, [a])
-  await maintain({ kind: 'full' })
-  await rewriteTimes(dir, -365 * DAY)
-  await age(dir, -365 * DAY)
-  await maintain({ kind: 'full' })
-  const [cruft, ...others] = (await packsOf(dir)).filter(({ isCruft }) => isCruft)
-  t.same(others, [])
-  t.ok(cruft !== undefined && cruft.writtenAt <= Date.now() + HOUR)
-  // Its header has 12 bytes, its checksums 40; the rest are seconds since 1970.
-  const times = await readFile(`${dir}/objects/pack/${cruft?.name}.mtimes`)
-  for (let i = 12; i < times.length - 40; i += 4) {
-    t.ok(times.readUInt32BE(i) * 1000 <= Date.now() + HOUR)
-  }
-  t.ok(await has(gone), 'two weeks begin now')
-  t.equal(await fsck(), '')
-})
+t.test(
+  'unreachable objects are deleted in time, even if they were detected while the clock was ahead',
+  async (t) => {
+    const { dir, maintain, has, fsck } = await setUp(t)
+    const a = await commit(dir, 'a', { f: '1' }, [])
+    await userGit(dir, ['update-ref', MAIN, a])
+    const gone = await commit(dir, 'gone', { f: 'gone' }, [a])
+    await maintain({ kind: 'full' })
+    await rewriteTimes(dir, -365 * DAY)
+    await age(dir, -365 * DAY)
+    await maintain({ kind: 'full' })
+    const [cruft, ...others] = (await packsOf(dir)).filter(({ isCruft }) => isCruft)
+    t.same(others, [])
+    t.ok(cruft !== undefined && cruft.writtenAt <= Date.now() + HOUR)
+    // Its header has 12 bytes, its checksums 40; the rest are seconds since 1970.
+    const times = await readFile(`${dir}/objects/pack/${cruft?.name}.mtimes`)
+    for (let i = 12; i < times.length - 40; i += 4) {
+      t.ok(times.readUInt32BE(i) * 1000 <= Date.now() + HOUR)
+    }
+    t.ok(await has(gone), 'two weeks begin now')
+    t.equal(await fsck(), '')
+  },
+)
 
-t.test('nothing that is fresh looks old because the clock was set forward', async (t) => {
+t.test('a clock that is set forward does not make fresh objects old', async (t) => {
   const setClock = clockOf(t)
   const { dir, maintain, has, fsck } = await setUp(t)
   const a = await commit(dir, 'a', { f: '1' }, [])
@@ -259,7 +265,7 @@ t.test('nothing that is fresh looks old because the clock was set forward', asyn
 })
 
 t.test(
-  'what a killed maintenance and killed pushes left is removed, what may be in use is not',
+  'leftovers of killed maintenance and pushes are removed, files that may be in use are not',
   async (t) => {
     const { dir, maintain, fsck } = await setUp(t)
     const a = await commit(dir, 'a', { f: '1' }, [])
@@ -328,7 +334,7 @@ t.test('a repack that fails leaves no unfinished pack', async (t) => {
   t.strictSame(await readdir(pack), ['tmp_pack_before'], 'what was there before may be in use')
 })
 
-t.test('pushes, forks and new objects beside maintenance after maintenance lose nothing', async (t) => {
+t.test('pushes, forks and new objects during repeated maintenance lose no object', async (t) => {
   const { dir, root, maintain, fsck } = await setUp(t)
   const server = await startGitServer(root)
   t.teardown(() => server.close())
@@ -352,8 +358,8 @@ t.test('pushes, forks and new objects beside maintenance after maintenance lose 
       rounds += 1
     }
   })()
-  // What edits, merges and rebases write. Each directory that a repack empties is removed by it, perhaps at the moment
-  // between its making and its first file.
+  // The files of edits, merges and rebases. A repack may remove an empty directory between its creation and its first
+  // file.
   const writing = (async () => {
     for (let i = 0; !isDone; i++) {
       await storeObject(dir, 'blob', Buffer.from(`stored ${i}`))
@@ -364,7 +370,7 @@ t.test('pushes, forks and new objects beside maintenance after maintenance lose 
     }
   })()
   for (let i = 1; i <= 12; i++) {
-    // Every third push takes back what the one before has brought, and then brings it again.
+    // Every third push undoes the previous one, and then repeats it.
     const next = await commit(work, `n ${i}`, { f: `${i % 3}`, [`g${i}`]: `${i}` }, [tip])
     await push('origin', `${next}:${MAIN}`)
     if (i % 3 === 0) {

@@ -25,7 +25,7 @@ async function setUp(t: Test) {
 
 const toTags = (sha: string) => NAMES.map((name) => `${sha}:refs/tags/${name}`)
 
-t.test('many new refs of a push are made at once: packed, with what their tags are of', async (t) => {
+t.test('many new refs of a push are created at once: packed, with the targets of their tags', async (t) => {
   const { dir, work, server, a, push, loose } = await setUp(t)
   await userGit(work, ['tag', '-a', '-m', 'one', 'annotated', a])
   const b = await commit(work, 'b', { f: '2' }, [a])
@@ -36,7 +36,7 @@ t.test('many new refs of a push are made at once: packed, with what their tags a
   const made = ['refs/tags/annotated', MAIN, ...NAMES.map((name) => `refs/tags/${name}`)]
   t.same(server.recorded.map(({ ref }) => ref).sort(), made.sort())
   t.equal(await userGit(dir, ['fsck', '--no-dangling']), '')
-  // git trusts the order of the file.
+  // git relies on the order of the file.
   const before = await readFile(join(dir, 'packed-refs'), 'latin1')
   await userGit(dir, ['pack-refs', '--all'])
   t.equal(
@@ -66,62 +66,55 @@ t.test('conflicting names are refused by git, and the other refs are created', a
   t.equal((await listRefs(dir)).length, 2 * NAMES.length + 2)
 })
 
-t.test(
-  'a ref that is there, or locked, and a file that is locked or of another git, stay as they are',
-  async (t) => {
-    const { dir, a, loose } = await setUp(t)
-    const path = join(dir, 'packed-refs')
-    const before = await readFile(path, 'latin1')
-    const isLeft = async (refs: string[], reason: string) => {
-      const made = await makePackedRefs(
-        dir,
-        refs.map((ref) => ({ ref, sha: a })),
-        ADDING,
-      )
-      t.same([...made], [], reason)
-      t.same(
-        (await readdir(dir)).filter((name) => name.startsWith('packed-refs.')),
-        [],
-        reason,
-      )
-    }
-    await isLeft(['refs/tags/new', 'refs/tags/old'], 'packed')
-    await isLeft(['refs/tags/new', 'refs/tags/old/more'], 'below a packed one')
-    await isLeft(['refs/tags/x', 'refs/tags/x/more'], 'in the way of each other')
-    await userGit(dir, ['update-ref', 'refs/tags/deep/one', a])
-    await isLeft(['refs/tags/new', 'refs/tags/deep/one'], 'a file')
-    await isLeft(['refs/tags/new', 'refs/tags/deep'], 'above a file')
-    await writeFile(join(dir, 'refs/tags/new.lock'), '')
-    await isLeft(['refs/tags/new'], 'locked')
-    await rm(join(dir, 'refs/tags/new.lock'))
-    await isLeft([], 'none')
-    t.equal(await readFile(path, 'latin1'), before)
+t.test('an existing or locked ref, and a locked file or one of another git, stay unchanged', async (t) => {
+  const { dir, a, loose } = await setUp(t)
+  const path = join(dir, 'packed-refs')
+  const before = await readFile(path, 'latin1')
+  const isLeft = async (refs: string[], reason: string) => {
+    const made = await makePackedRefs(
+      dir,
+      refs.map((ref) => ({ ref, sha: a })),
+      ADDING,
+    )
+    t.same([...made], [], reason)
+    t.same(
+      (await readdir(dir)).filter((name) => name.startsWith('packed-refs.')),
+      [],
+      reason,
+    )
+  }
+  await isLeft(['refs/tags/new', 'refs/tags/old'], 'packed')
+  await isLeft(['refs/tags/new', 'refs/tags/old/more'], 'below a packed one')
+  await isLeft(['refs/tags/x', 'refs/tags/x/more'], 'in the way of each other')
+  await userGit(dir, ['update-ref', 'refs/tags/deep/one', a])
+  await isLeft(['refs/tags/new', 'refs/tags/deep/one'], 'a file')
+  await isLeft(['refs/tags/new', 'refs/tags/deep'], 'above a file')
+  await writeFile(join(dir, 'refs/tags/new.lock'), '')
+  await isLeft(['refs/tags/new'], 'locked')
+  await rm(join(dir, 'refs/tags/new.lock'))
+  await isLeft([], 'none')
+  t.equal(await readFile(path, 'latin1'), before)
 
-    await (await open(`${path}.lock`, 'wx')).close()
-    t.same([...(await makePackedRefs(dir, [{ ref: 'refs/tags/new', sha: a }], ADDING))], [])
-    t.ok((await readdir(dir)).includes('packed-refs.lock'), 'the lock of somebody else stays')
-    await rm(`${path}.lock`)
+  await (await open(`${path}.lock`, 'wx')).close()
+  t.same([...(await makePackedRefs(dir, [{ ref: 'refs/tags/new', sha: a }], ADDING))], [])
+  t.ok((await readdir(dir)).includes('packed-refs.lock'), 'the lock of somebody else stays')
+  await rm(`${path}.lock`)
 
-    for (const strange of [
-      before.replace(' sorted', ''),
-      `${before}?\n`,
-      `${before}${a} refs/tags/cut-off`,
-    ]) {
-      await writeFile(path, strange)
-      await isLeft(['refs/tags/new'], 'of another git')
-      t.equal(await readFile(path, 'latin1'), strange)
-    }
-    await rm(path)
-    await mkdir(path)
-    await isLeft(['refs/tags/new'], 'a file that cannot be read')
-    await rm(path, { recursive: true })
-    t.same(await loose(), [])
-    t.same([...(await makePackedRefs(dir, [{ ref: 'refs/tags/ä', sha: a }], ADDING))], ['refs/tags/ä'])
-    t.same(await readRefs(dir, ['refs/tags/ä']), new Map([['refs/tags/ä', a]]))
-  },
-)
+  for (const strange of [before.replace(' sorted', ''), `${before}?\n`, `${before}${a} refs/tags/cut-off`]) {
+    await writeFile(path, strange)
+    await isLeft(['refs/tags/new'], 'of another git')
+    t.equal(await readFile(path, 'latin1'), strange)
+  }
+  await rm(path)
+  await mkdir(path)
+  await isLeft(['refs/tags/new'], 'a file that cannot be read')
+  await rm(path, { recursive: true })
+  t.same(await loose(), [])
+  t.same([...(await makePackedRefs(dir, [{ ref: 'refs/tags/ä', sha: a }], ADDING))], ['refs/tags/ä'])
+  t.same(await readRefs(dir, ['refs/tags/ä']), new Map([['refs/tags/ä', a]]))
+})
 
-t.test('what a crash has left beside the file is no ref, and does not end in it', async (t) => {
+t.test('the leftover of a crash beside the file is not a ref, and is not merged into it', async (t) => {
   const { dir, a } = await setUp(t)
   await writeFile(join(dir, 'packed-refs.new'), 'x'.repeat(10_000))
   t.same([...(await makePackedRefs(dir, [{ ref: 'refs/tags/new', sha: a }], ADDING))], ['refs/tags/new'])

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { newPathProblem, partsOf, withoutSlashes } from '../../../src/git/trees/tree-path.ts'
 
-t.test('slashes at both ends of a path do not count', async (t) => {
+t.test('slashes at both ends of a path are ignored', async (t) => {
   for (const path of ['', '/', '//////']) t.equal(withoutSlashes(path), '')
   for (const path of ['a/b', '/a/b', 'a/b/', '///a/b//']) t.equal(withoutSlashes(path), 'a/b')
   t.same(partsOf('//a/b/'), ['a', 'b'])
@@ -9,8 +9,8 @@ t.test('slashes at both ends of a path do not count', async (t) => {
   t.equal(partsOf('a//b'), undefined)
 })
 
-// A search that begins anew at each of them takes hours, and nothing else runs meanwhile.
-t.test('a path of millions of slashes, points or blanks does not hold the loop', async (t) => {
+// A search that restarts at each of them takes hours, and blocks the event loop.
+t.test('a path of millions of slashes, dots or blanks does not block the loop', async (t) => {
   for (const character of ['/', '.', ' ']) {
     const path = `a${character.repeat(4_000_000)}a`
     t.equal(partsOf(path), undefined)

@@ -15,7 +15,7 @@ async function treeIn(dir: string, entries: [mode: string, name: string][]): Pro
   return (await userGit(dir, ['hash-object', '-t', 'tree', '-w', '--literally', '--stdin'], content)).trim()
 }
 
-t.test('the largest tree is read once, and then answers without git', async (t) => {
+t.test('the largest tree is read once, and then answered without git', async (t) => {
   const dir = t.testdir()
   const name = (i: number) => `${i}`.padStart(6, '0')
   const count = 300_000
@@ -38,7 +38,7 @@ t.test('the largest tree is read once, and then answers without git', async (t) 
   t.equal((await again.all()).length, count)
 })
 
-t.test('a name within another name is no entry', async (t) => {
+t.test('a name within another name is not an entry', async (t) => {
   const dir = t.testdir()
   const tree = await treeIn(dir, [
     ['100644', 'a 100644 b'],
@@ -48,7 +48,7 @@ t.test('a name within another name is no entry', async (t) => {
   t.match(await entryAt(dir, tree, ['a 100644 b']), { mode: '100644' })
 })
 
-t.test('modes are those that git reads, however old or odd programs wrote them', async (t) => {
+t.test('modes are parsed as by git, including those of old or odd programs', async (t) => {
   const dir = t.testdir()
   const written = ['040000', '100664', '0100755', '100777', '120777', '0', '10644', '7777777', '160001']
   const tree = await treeIn(

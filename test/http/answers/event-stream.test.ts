@@ -15,7 +15,7 @@ import { preferredType } from '../../../src/http/answers/media-type.ts'
 
 type Test = Pick<typeof t, 'teardown'>
 
-/** A server whose `/` streams these batches, and where the last client wanted to begin. `last` is the last id. */
+/** A server whose `/` streams these batches, and the start position of the last client. `last` is the last id. */
 async function serve(t: Test, batches: () => AsyncIterable<readonly StreamedEvent[]>, last = 1000) {
   const app = Fastify()
   const ending = new AbortController()

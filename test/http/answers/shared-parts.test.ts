@@ -24,20 +24,20 @@ test('an answer with shared parts is the same JSON as without', async (t) => {
   }
 })
 
-test('a shared part is written whole where no answer is written', async (t) => {
+test('a shared part is serialized in full outside of an answer', async (t) => {
   const part = shared({ login: 'somebody' })
   t.equal(JSON.stringify({ part }), '{"part":{"login":"somebody"}}')
   t.same({ ...part }, { login: 'somebody' }, 'a copy has its fields')
   t.same(Object.keys(part), ['login'], 'it has no other fields than before')
 })
 
-test('an answer without shared parts, and one that is no object', async (t) => {
+test('an answer without shared parts, and one that is not an object', async (t) => {
   for (const value of [{}, [], null, { a: 1, b: [true, 'x'] }, 'text', 7]) {
     t.equal(jsonOf(value), JSON.stringify(value))
   }
 })
 
-test('a value that cannot be written is an error, and the next answer is whole', async (t) => {
+test('an unserializable value is an error, and the next answer is whole', async (t) => {
   const part = shared({ login: 'somebody' })
   const broken = {
     toJSON() {

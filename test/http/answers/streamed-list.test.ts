@@ -82,7 +82,7 @@ t.test('reading stops while the client reads nothing, and ends when the client g
     before = read
     return still
   })
-  // At most what the sockets of both sides hold.
+  // Maximum bytes in the socket buffers of both sides.
   t.ok(read * JSON.stringify(large).length < 32e6, `${read} parts were read`)
   answer.destroy()
   await until('the reading has ended', async () => ended)

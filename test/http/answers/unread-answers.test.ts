@@ -37,8 +37,8 @@ async function serve(test: Test, limits: UnreadLimits) {
 
 const ROOMY = { all: 1000 * MB, perNetwork: 1000 * MB, timeoutMs: NEVER }
 
-// The first: lists of other tests would share the turns of the loop with it.
-t.test('a client that takes all of a long list at once gets it in pieces, and others go on', async (t) => {
+// The first, because lists of other tests would share the event loop with it.
+t.test('a client that takes a whole long list gets it in slices, and other requests continue', async (t) => {
   const done: string[] = []
   const row = (id: string) => ({
     toJSON() {
@@ -54,7 +54,7 @@ t.test('a client that takes all of a long list at once gets it in pieces, and ot
   t.ok(done.indexOf('others') < done.indexOf('c'), done.join(' '))
 })
 
-t.test('a page has a budget of bytes: it is made as the client reads it, with all rows', async (t) => {
+t.test('a page has a budget of bytes: it is produced as the client reads it, with all rows', async (t) => {
   const { url } = await serve(t, ROOMY)
   const answer = await fetch(`${url}/rows`)
   t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
@@ -75,7 +75,7 @@ t.test('a page has a budget of bytes: it is made as the client reads it, with al
 const ask = (path: string, client: string) =>
   requestText('GET', path, { 'X-Forwarded-For': client, Connection: 'close' })
 
-t.test('answers that nobody reads are bounded in bytes, per address and in all', async (t) => {
+t.test('unread answers are bounded in bytes, per address and in all', async (t) => {
   for (const path of ['/rows', '/text']) {
     const { url } = await serve(t, { all: 2.5 * size, perNetwork: 1.5 * size, timeoutMs: NEVER })
     const statusFor = async (client: string) =>
@@ -93,7 +93,7 @@ t.test('answers that nobody reads are bounded in bytes, per address and in all',
   }
 })
 
-t.test('a connection whose answer nobody reads is closed; one that reads slowly goes on', async (t) => {
+t.test('a connection with an unread answer is closed; a slowly reading one continues', async (t) => {
   const { url, connections } = await serve(t, { ...ROOMY, timeoutMs: 1500 })
   const silent = rawClient(t, url, ask('/rows', '192.0.2.1'), { reads: false })
   const slow = rawClient(t, url, ask('/rows', '192.0.2.1'))
@@ -103,7 +103,7 @@ t.test('a connection whose answer nobody reads is closed; one that reads slowly 
   })
   await slow.got(/\r\n0\r\n\r\n$/)
   t.ok(slow.text().length > size)
-  // A client that does not read does not learn that it was disconnected.
+  // A client that does not read is not told that it was disconnected.
   await until('both connections are gone', async () => (await connections()) === 0)
   let received = 0
   silent.socket.on('data', (part) => {

@@ -1,4 +1,4 @@
-/** Long base64 in JSON is decoded as it arrives; all else of a body is as any other JSON. */
+/** Long base64 in JSON is decoded as it arrives; the rest of a body is parsed as any other JSON. */
 import { createHash, randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import Fastify from 'fastify'
@@ -14,7 +14,7 @@ const app = Fastify({ logger: false })
 registerErrors(app, () => '')
 readBase64Bodies(app, { key: 'content', maxTextBytes: 40_000 })
 app.post('/', { bodyLimit: 400_000 }, async (request) => {
-  /** The body, with what each text of a `content` gives instead of it. */
+  /** The body with the result of each `content` text in its place. */
   const shown = JSON.stringify(request.body, (key, value: unknown) => {
     if (key !== 'content' || typeof value !== 'string') return value
     const parts = base64In(request, value)
@@ -39,12 +39,12 @@ async function send(text: string, chunk = 1000) {
   return { status: answer.statusCode, json: answer.statusCode === 200 ? answer.json() : answer.body }
 }
 
-/** Past 16 KiB, from which on a text is decoded as it arrives. */
+/** Past 16 KiB, from where a text is decoded as it arrives. */
 const long = randomBytes(15_001).toString('base64')
 const short = randomBytes(100).toString('base64')
 const shown = (base64: string) => ({ hash: hashOf(Buffer.from(base64, 'base64')) })
 
-t.test('short and long contents give their bytes, however the body is cut', async (t) => {
+t.test('short and long contents give their bytes, at any chunk boundaries', async (t) => {
   const body = {
     message: `"quoted" \\ {"content":"${'A'.repeat(20_000)}"}`,
     files: [{ content: long }, { content: short, other: ['content', long.slice(0, 8000)] }, { content: '' }],
@@ -69,7 +69,7 @@ t.test('short and long contents give their bytes, however the body is cut', asyn
   }
 })
 
-t.test('escapes and line ends that clients write are read; what is no base64 is known', async (t) => {
+t.test('escapes and line ends of clients are read; invalid base64 is detected', async (t) => {
   const lines = JSON.stringify({ content: long.replace(/.{76}/g, '$&\r\n') })
   const escaped = lines.replaceAll('/', '\\/')
   for (const chunk of [1, 1000]) t.same((await send(escaped, chunk)).json, { content: shown(long) })
@@ -117,7 +117,7 @@ t.test('content of nothing but escapes, or in very small chunks, becomes few buf
     return answer.json()
   }
   for (const chunk of [1, 1000, 65_536]) {
-    // Byte by byte takes a turn of the event loop for each.
+    // Byte by byte takes an iteration of the event loop for each.
     const length = chunk === 1 ? 40_000 : 160_000
     const slashes = await decoded('\\/'.repeat(length), chunk)
     t.equal(slashes.bytes, (length / 4) * 3)
@@ -133,7 +133,7 @@ t.test('a body with very many texts gives 413', async (t) => {
   t.equal((await send(`{"files":[${'{"content":""},'.repeat(2000)}{}]}`)).status, 200)
 })
 
-t.test('a client that goes away while it sends is no internal error', async (t) => {
+t.test('a client that disconnects while it sends causes no internal error', async (t) => {
   const errors: unknown[] = []
   let isRead = false
   const app = Fastify({ logger: false })

@@ -1,4 +1,4 @@
-/** Bodies of JSON are limited in values and in depth, and long ones do not hold the event loop. */
+/** JSON bodies are limited in values and in depth, and long ones do not block the event loop. */
 import Fastify from 'fastify'
 import t from 'tap'
 import { registerErrors } from '../../../src/http/answers/errors.ts'
@@ -15,7 +15,7 @@ t.teardown(() => app.close())
 
 const post = (payload: string, url = '/') => app.inject({ method: 'POST', url, headers: JSON_TYPE, payload })
 
-t.test('a body with very many values gives 413, before anything is made of them', async (t) => {
+t.test('a body with very many values gives 413, before it is parsed', async (t) => {
   const many: Record<string, (count: number) => string> = {
     'fields with different names': (count) =>
       `{${Array.from({ length: count }, (_, i) => `"k${i}":1`).join(',')}}`,
@@ -35,7 +35,7 @@ t.test('a body with very many values gives 413, before anything is made of them'
   t.equal((await post(many.numbers?.(22_000) ?? '', '/more')).statusCode, 413)
 })
 
-t.test('what is in texts does not count, however a long body is cut', async (t) => {
+t.test('values inside texts do not count, at any chunk boundaries', async (t) => {
   const texts = ['[{,'.repeat(50_000), '\\"[,{'.repeat(20_000), '\\'.repeat(200_000), 'é€😀,"'.repeat(60_000)]
   for (let shift = 0; shift < 9; shift++) {
     for (const text of texts) {
@@ -50,7 +50,7 @@ t.test('what is in texts does not count, however a long body is cut', async (t) 
   t.equal((await post('{"text":"\\"')).statusCode, 400, 'JSON that breaks off')
 })
 
-t.test('while a long body is read, the event loop goes on', async (t) => {
+t.test('reading a long body does not block the event loop', async (t) => {
   const loop = Fastify({ logger: false, bodyLimit: 8 * 2 ** 20 })
   t.teardown(() => loop.close())
   const parse = jsonParser(loop)
@@ -72,7 +72,7 @@ t.test('while a long body is read, the event loop goes on', async (t) => {
   const turnsOf = async (payload: string) =>
     (await loop.inject({ method: 'POST', url: '/', headers: JSON_TYPE, payload })).json().turns
   t.equal(await turnsOf('{"title":"short"}'), 0)
-  // A turn has as many pieces as the machine can read in it.
+  // The number of slices in an iteration depends on the machine.
   const turnsOfLong = await turnsOf(JSON.stringify({ title: 'x'.repeat(4 * 2 ** 20) }))
   t.ok(turnsOfLong >= 4, `${turnsOfLong} turns`)
 })

@@ -4,7 +4,7 @@ import { registerErrors } from '../../../src/http/answers/errors.ts'
 import { LARGE_BODY_BYTES, queueLargeBodies } from '../../../src/http/bodies/large-body-queue.ts'
 import { until } from '../../until.ts'
 
-/** A server with one route, which works on a request until the test says that it is done. */
+/** A server with one route, which works on a request until the test ends it. */
 async function worker(t: Test, now?: () => number, later?: (next: () => void, ms: number) => void) {
   const app = Fastify({ forceCloseConnections: true })
   registerErrors(app, () => '/docs')
@@ -30,7 +30,7 @@ async function worker(t: Test, now?: () => number, later?: (next: () => void, ms
   return { running, post }
 }
 
-t.test('requests with long bodies are worked on one at a time for each client', async (t) => {
+t.test('requests with long bodies are handled one at a time for each client', async (t) => {
   const { running, post } = await worker(t)
   const runningFor = (client: string) => running.get(client)?.length ?? 0
 
@@ -60,7 +60,7 @@ t.test('requests with long bodies are worked on one at a time for each client', 
   t.ok(statuses.includes(200))
 })
 
-t.test('a long body waits for its turn however its content type is written', async (t) => {
+t.test('a long body waits for its slot, in whatever form its content type is written', async (t) => {
   const { running, post } = await worker(t)
   const first = post('mallory', LARGE_BODY_BYTES)
   await until('it runs', async () => running.get('mallory')?.length === 1)
@@ -78,7 +78,7 @@ t.test('a long body waits for its turn however its content type is written', asy
   t.strictSame(await Promise.all([first, ...others, short, other]), [200, 200, 200, 200, 200, 200])
 })
 
-t.test('who goes away has the turn until the work is done', async (t) => {
+t.test('a disconnected client holds its slot until the work is done', async (t) => {
   const { running, post } = await worker(t)
   const gone = new AbortController()
   const first = t.rejects(post('mallory', LARGE_BODY_BYTES, gone.signal), { name: 'AbortError' })
@@ -95,7 +95,7 @@ t.test('who goes away has the turn until the work is done', async (t) => {
   t.strictSame(await Promise.all([second, other]), [200, 200])
 })
 
-t.test('after a long body its client rests, while others use the server', async (t) => {
+t.test('after a long body its client pauses, while other clients use the server', async (t) => {
   let now = 0
   const rests: { next: () => void; ms: number }[] = []
   const { running, post } = await worker(

@@ -6,13 +6,13 @@ import { until } from '../../until.ts'
 
 const NEVER = 3_600_000
 
-t.test('a body that is refused before its end gives its share back', async (t) => {
+t.test('a body that is refused before its end releases its share', async (t) => {
   const app = Fastify({ bodyLimit: 100_000 })
   const arriving = limitBodies(app, { all: 10_000_000, perNetwork: 10_000_000, timeoutMs: NEVER })
   app.post('/', async () => 'read')
   t.teardown(() => app.close())
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  /** Sends so many pieces, which are more than is allowed; with or without saying so first. */
+  /** Sends more chunks than allowed, with or without a declared length. */
   const send = (pieces: number, length?: number) =>
     new Promise<void>((resolve) => {
       const headers = {

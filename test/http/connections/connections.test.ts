@@ -8,7 +8,7 @@ import { rawClient, requestText } from '../raw-client.ts'
 
 const HOUR_MS = 3_600_000
 
-t.test('when the app closes, it waits for answers and for no connection without a request', async (t) => {
+t.test('a closing app waits for answers, but not for connections without a request', async (t) => {
   const app = Fastify({ keepAliveTimeout: HOUR_MS, requestTimeout: HOUR_MS })
   limitConnections(app, { all: 10, perNetwork: 10 }, () => false, new AbortController().signal)
   let finish = () => {}
@@ -39,7 +39,7 @@ t.test('when the app closes, it waits for answers and for no connection without 
   t.match(received, /onetwo$/)
 })
 
-t.test('one request of a connection is worked on at a time, in their order', async (t) => {
+t.test('requests of a connection are handled one at a time, in order', async (t) => {
   const app = Fastify({ forceCloseConnections: true })
   limitConnections(app, { all: 10, perNetwork: 10 }, () => false, new AbortController().signal)
   const begun: string[] = []

@@ -1,4 +1,4 @@
-/** A server that may open no further file. */
+/** A server at its limit of open files. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { PROGRAM_ENVIRONMENT, program } from '../../program.ts'
 
 const full = (code: string) => Object.assign(new Error('accept'), { code, syscall: 'accept' })
 
-t.test('when no further file may be open, a server turns newcomers away and goes on', async (t) => {
+t.test('a server at its limit of open files refuses new connections and continues', async (t) => {
   const server = createServer()
   let freed = 0
   rejectWhenOutOfDescriptors(server, () => {
@@ -28,7 +28,7 @@ t.test('when no further file may be open, a server turns newcomers away and goes
     return socket
   }
   t.notOk(comes().destroyed)
-  // It has no descriptor of its own to take, until one is closed.
+  // It has no free descriptor of its own until one is closed.
   const next = openSync('/dev/null', 'r')
   closeSync(next)
   server.emit('error', full('EMFILE'))
@@ -46,7 +46,7 @@ t.test('when no further file may be open, a server turns newcomers away and goes
   await nextTurn()
 })
 
-t.test('connections leave files for everything else', async (t) => {
+t.test('connections leave descriptors for other work', async (t) => {
   const set = { maxConnections: 4096, maxConnectionsPerAddress: 512, host: 'x' }
   t.equal(connectionsWithin(set, 1_048_576), set)
   t.equal(connectionsWithin(set, Number.POSITIVE_INFINITY), set)
@@ -64,7 +64,7 @@ t.test('connections leave files for everything else', async (t) => {
 })
 
 t.test(
-  'a server that may open too few files does not start, and says so in one line',
+  'a server with too low a limit of open files does not start, and gives the reason in one line',
   { skip: process.platform === 'linux' ? false : 'only Linux says how many files may be open' },
   async (t) => {
     const command = 'unset NODE_OPTIONS; ulimit -n 128; exec "$0" "$@"'

@@ -6,26 +6,23 @@ import { networkOf } from '../../../src/config/address-ranges.ts'
 import { scheduleByAccount } from '../../../src/http/connections/fair-scheduling.ts'
 import { until } from '../../until.ts'
 
-t.test(
-  'it is known whose work a handler does: that of its account, or of its network without one',
-  async (t) => {
-    const app = Fastify()
-    t.teardown(() => app.close())
-    app.addHook('onRequest', ({ ip }, _reply, done) => scheduleWork(networkOf(ip), done))
-    scheduleByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
-    app.get('/', async () => {
-      await Promise.resolve()
-      return { client: currentWorkKey() ?? null }
-    })
-    // Over sockets: what `inject` is asked for at once begins in one tick, and no server gets requests like that.
-    const url = await app.listen({ port: 0, host: '127.0.0.1' })
-    const clientOf = async (headers: Record<string, string>) => (await fetch(url, { headers })).json()
-    const asked = [{ from: 'ann' }, {}, { from: 'bob' }].map(clientOf)
-    t.strictSame(await Promise.all(asked), [{ client: 'ann' }, { client: '127.0.0.1' }, { client: 'bob' }])
-  },
-)
+t.test("a handler's work is attributed to its account, or to its network without one", async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  app.addHook('onRequest', ({ ip }, _reply, done) => scheduleWork(networkOf(ip), done))
+  scheduleByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
+  app.get('/', async () => {
+    await Promise.resolve()
+    return { client: currentWorkKey() ?? null }
+  })
+  // Over sockets, because simultaneous `inject` requests begin in one tick, unlike requests to a real server.
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const clientOf = async (headers: Record<string, string>) => (await fetch(url, { headers })).json()
+  const asked = [{ from: 'ann' }, {}, { from: 'bob' }].map(clientOf)
+  t.strictSame(await Promise.all(asked), [{ client: 'ann' }, { client: '127.0.0.1' }, { client: 'bob' }])
+})
 
-t.test('a handler that reads knows when its client goes away; a command is not ended', async (t) => {
+t.test('a reading handler is aborted when its client disconnects; a command is not', async (t) => {
   // A client that has aborted connects again, and sends nothing.
   const app = Fastify({ forceCloseConnections: true })
   t.teardown(() => app.close())

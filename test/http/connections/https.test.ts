@@ -28,7 +28,7 @@ async function files(dir: string) {
   return { cert, key, ca: made.caFile, made }
 }
 
-/** A request that does not check who the server is: that is asked where it matters. */
+/** A request that does not check the server's certificate, which other tests do. */
 async function get(url: string, options: RequestOptions = {}) {
   const request = httpRequest(url, { rejectUnauthorized: false, ...options })
   request.end()
@@ -118,26 +118,29 @@ async function secureApp(t: Test, perNetwork: number, timeoutMs: number, everyMs
   return { url: `https://${address.host}/`, port: Number(address.port), paths, lines, connections, app }
 }
 
-t.test('connections count before their handshake, and the one that is idle longest makes room', async (t) => {
-  const { url, port, connections } = await secureApp(t, 3, 3_600_000)
-  const mute = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')]
-  for (const socket of mute) socket.on('error', () => {})
-  await until('both are there', async () => (await connections()) === 2)
-  const one = await opened(port)
-  await until('three are there', async () => (await connections()) === 3)
-  t.equal((await get(url)).body, 'here', 'a fourth ends the first')
-  await until('the first is gone', () => mute[0]?.closed === true)
-  t.equal(one.destroyed, false)
-  one.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
-  t.match(await text(one), /here$/)
-  for (const socket of mute) socket.destroy()
-  await until('all places are given back', async () => (await connections()) === 0)
-  const again = await Promise.all([opened(port), opened(port), opened(port)])
-  t.ok(again.every(({ destroyed }) => !destroyed))
-  for (const socket of again) socket.destroy()
-})
+t.test(
+  'connections count before their handshake, and the connection that is idle longest is evicted',
+  async (t) => {
+    const { url, port, connections } = await secureApp(t, 3, 3_600_000)
+    const mute = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')]
+    for (const socket of mute) socket.on('error', () => {})
+    await until('both are there', async () => (await connections()) === 2)
+    const one = await opened(port)
+    await until('three are there', async () => (await connections()) === 3)
+    t.equal((await get(url)).body, 'here', 'a fourth ends the first')
+    await until('the first is gone', () => mute[0]?.closed === true)
+    t.equal(one.destroyed, false)
+    one.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    t.match(await text(one), /here$/)
+    for (const socket of mute) socket.destroy()
+    await until('all places are given back', async () => (await connections()) === 0)
+    const again = await Promise.all([opened(port), opened(port), opened(port)])
+    t.ok(again.every(({ destroyed }) => !destroyed))
+    for (const socket of again) socket.destroy()
+  },
+)
 
-t.test('a handshake has the deadline of a head, and one that fails ends only its connection', async (t) => {
+t.test('a handshake has the deadline of a header, and a failing one ends only its connection', async (t) => {
   const { url, port } = await secureApp(t, 10, 200)
   const slow = connect(port, '127.0.0.1')
   slow.on('error', () => {})
@@ -155,7 +158,7 @@ t.test('a handshake has the deadline of a head, and one that fails ends only its
 })
 
 t.test(
-  'a renewed certificate is for new connections; open ones go on, unusable files change nothing',
+  'a renewed certificate applies to new connections; open ones continue, unusable files change nothing',
   async (t) => {
     const { url, port, paths, lines } = await secureApp(t, 10, 60_000, 20)
     const fingerprint = async () => {
@@ -182,7 +185,7 @@ t.test(
   },
 )
 
-t.test('a port that is taken stops the start of a server with TLS, too', async (t) => {
+t.test('a port in use stops the start of a server with TLS, too', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1')
   await once(taken, 'listening')
   t.teardown(() => taken.close())

@@ -4,7 +4,7 @@ import { registerErrors } from '../../../src/http/answers/errors.ts'
 import { limitProxiedRequests } from '../../../src/http/connections/proxied-requests.ts'
 import { until } from '../../until.ts'
 
-t.test('line 1: behind a trusted proxy, a client has only so many open requests', async (t) => {
+t.test('line 1: behind a trusted proxy, the open requests of a client are limited', async (t) => {
   const app = Fastify({ trustProxy: (address: string) => address === '127.0.0.1' })
   registerErrors(app, () => '')
   limitProxiedRequests(app, { all: 4, perNetwork: 2 }, (address) => address === '127.0.0.1')

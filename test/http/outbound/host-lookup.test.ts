@@ -1,4 +1,4 @@
-/** Look-ups of names whose owners are hostile, or whose name servers are broken. */
+/** Look-ups of hostile names, and of names with broken name servers. */
 import t from 'tap'
 import { byDns, bySystem } from '../../../src/http/outbound/host-lookup.ts'
 import { startNameServer } from '../../doubles/name-server.ts'
@@ -20,7 +20,7 @@ t.test('of a name with thousands of addresses, only the first few of each kind c
   t.same(found.slice(8, 10), ['2600::', '2600::1'])
 })
 
-t.test('a name server that says nothing about IPv6 does not keep anybody from IPv4', async (t) => {
+t.test('a name server that does not answer for IPv6 does not block IPv4', async (t) => {
   const ends = AbortSignal.timeout(5000)
   const server = await startNameServer(t, (name, kind) => {
     if (kind === 'A') return [Uint8Array.of(8, 8, 8, 8)]
@@ -31,7 +31,7 @@ t.test('a name server that says nothing about IPv6 does not keep anybody from IP
   t.same(await byDns([server])('without.example', ends), ['8.8.8.8'])
 })
 
-t.test('a look-up that hangs ends together with what needed it', async (t) => {
+t.test('a hanging look-up is aborted with its request', async (t) => {
   const gone = new AbortController()
   const server = await startNameServer(t, () => {
     gone.abort()
@@ -41,7 +41,7 @@ t.test('a look-up that hangs ends together with what needed it', async (t) => {
   await t.rejects(byDns([server])('silent.example', gone.signal), { name: 'AbortError' })
 })
 
-t.test('look-ups by the system take one thread together, also when nobody waits for them', async (t) => {
+t.test('look-ups by the system share one thread, also after their callers have left', async (t) => {
   const begun: { host: string; end(): void }[] = []
   const resolve = bySystem(
     (host) =>

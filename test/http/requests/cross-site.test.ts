@@ -61,7 +61,7 @@ t.test(
           headers: { ...init.headers, ...headers },
         })
         t.equal(answer.status, 403, `${method} ${path} ${JSON.stringify(headers)}`)
-        // For git as plain text, which it shows.
+        // For git as plain text, because git prints it.
         const text = await answer.text()
         const said: unknown = path.includes('.git/') ? { message: text.trimEnd() } : JSON.parse(text)
         t.match(said, { message: 'a page of another site may not change anything here' })
@@ -96,7 +96,7 @@ t.test(
   },
 )
 
-t.test('the own origin is that of PUBLIC_URL, and the host that the client asked for', async (t) => {
+t.test('the own origin is that of PUBLIC_URL, and the requested host', async (t) => {
   const app = Fastify({ trustProxy: '10.0.0.0/8' })
   t.teardown(() => app.close())
   registerErrors(app, () => '/docs')

@@ -12,7 +12,7 @@ function parsed(answer: string): { status: number; body: unknown } {
 }
 
 t.test(
-  'a request that is not HTTP, has no host, or too large a head, gets the body of every error',
+  'a request that is not HTTP, has no host, or too large a header, gets the usual error body',
   async (t) => {
     const url = `${server.url}/api/docs`
     const cases: [string, number][] = [
@@ -40,7 +40,7 @@ t.test('a request of HTTP/1.0 needs no host', async (t) => {
 })
 
 t.test(
-  'a request that a proxy in front may read in another way is refused, and what follows it is not read',
+  'an ambiguous request (request smuggling) is refused, and the bytes after it are not read',
   async (t) => {
     const url = `${server.url}/api/docs`
     const next = requestText('GET', '/livez')
@@ -68,7 +68,7 @@ t.test(
   },
 )
 
-t.test('a request with two hosts is not carried out', async (t) => {
+t.test('a request with two hosts is refused', async (t) => {
   const json = (body: object) => ({ method: 'POST', body: JSON.stringify(body) })
   t.equal((await server.fetch('alice', '/api/v1/user/repos', json({ name: 'kept' }))).status, 201)
   const twice = `Host: a\r\nHost: b\r\nAuthorization: ${basic('alice')}\r\n`
@@ -81,14 +81,14 @@ t.test('a request with two hosts is not carried out', async (t) => {
     await client.closed()
     t.match(parsed(client.text()), { status: 400 })
   }
-  // Commands of one account that come later are done later.
+  // Later commands of one account are executed later.
   t.equal((await server.fetch('alice', '/api/v1/user/repos', json({ name: 'later' }))).status, 201)
   t.equal((await server.fetch('alice', '/api/v1/repos/alice/kept')).status, 200)
   t.equal((await server.fetch('alice', '/api/v1/repos/alice/by-two-hosts')).status, 404)
 })
 
 t.test(
-  'a path with a fragment is refused: a router would delete what contains the part after it',
+  'a path with a fragment is refused: a router would delete the resource of the part before it',
   async (t) => {
     const request = `DELETE /api/v1/repos/alice/kept/#x HTTP/1.1\r\nHost: a\r\nAuthorization: ${basic('alice')}\r\n\r\n`
     const client = rawClient(t, server.url, request)
@@ -98,7 +98,7 @@ t.test(
   },
 )
 
-t.test('one coding, chunked, is read however it is written', async (t) => {
+t.test('one coding, chunked, is accepted in any spelling', async (t) => {
   const body = '1\r\na\r\n0\r\n\r\n'
   const headers = {
     Authorization: basic('alice'),
@@ -131,7 +131,7 @@ t.test('a header after a thousand others counts as one before them', async (t) =
   t.match(parsed(many.text()), { status: 413 })
 })
 
-t.test('an Expect header that nobody knows is ignored', async (t) => {
+t.test('an unknown Expect header is ignored', async (t) => {
   const client = rawClient(
     t,
     server.url,

@@ -1,4 +1,4 @@
-/** Runs the command line where a directory of DATA_DIR is a mount point, which only its own processes see. */
+/** Runs the command line where a directory of DATA_DIR is a mount point that only its own processes see. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { PROGRAM_ENVIRONMENT, program } from '../../program.ts'
@@ -6,7 +6,7 @@ import { PROGRAM_ENVIRONMENT, program } from '../../program.ts'
 const UNSHARE = ['--mount', '--map-root-user', 'sh', '-c']
 const mounts = spawnSync('unshare', [...UNSHARE, 'mount --bind /tmp /mnt'], { encoding: 'utf8' })
 
-/** Why this machine lets us mount nothing; false when it does. */
+/** The reason why this machine does not allow mounts; false when it does. */
 export const cannotMount =
   mounts.status === 0 ? false : `nothing can be mounted here: ${mounts.error?.message ?? mounts.stderr}`
 

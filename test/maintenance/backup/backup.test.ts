@@ -105,7 +105,7 @@ async function positionOf(dataDir: string, type: string): Promise<number> {
 t.test('a backup has the refs of the log, not of git; the next start finishes a started merge', async (t) => {
   const { tip } = settled
   const dataDir = await copyOf(t, settled)
-  // As if everything after the start of the merge had happened after the log was copied.
+  // As if all events after the start of the merge had followed the copy of the log.
   cutLog(dataDir, await positionOf(dataDir, 'MergeStarted'))
   await rm(join(dataDir, 'views.db'))
   const place = await temporaryDirectory(t)
@@ -229,22 +229,19 @@ t.test(
   },
 )
 
-t.test(
-  'files that the data directory itself lacks are reported, and everything else is backed up',
-  async (t) => {
-    const dataDir = await copyOf(t, settled)
-    const place = await temporaryDirectory(t)
-    await rm(join(dataDir, 'git', '2.git'), { recursive: true })
-    const shelves = (await readdir(join(dataDir, 'attachments'))).filter((name) => name.length === 2)
-    for (const shelf of shelves) await rm(join(dataDir, 'attachments', shelf), { recursive: true })
-    const { missing } = await backup({ dataDir, directory: join(place, 'b') })
-    t.match(missing.sort(), [/^attachments\/[0-9a-f]{2}\/[0-9a-f-]{36}$/, 'git/2.git'])
-    await restore({ directory: join(place, 'b'), dataDir: join(place, 'r') })
-    t.same(await gitRefs(join(place, 'r'), 1), await gitRefs(dataDir, 1))
-  },
-)
+t.test('files missing from the data directory are reported, and everything else is backed up', async (t) => {
+  const dataDir = await copyOf(t, settled)
+  const place = await temporaryDirectory(t)
+  await rm(join(dataDir, 'git', '2.git'), { recursive: true })
+  const shelves = (await readdir(join(dataDir, 'attachments'))).filter((name) => name.length === 2)
+  for (const shelf of shelves) await rm(join(dataDir, 'attachments', shelf), { recursive: true })
+  const { missing } = await backup({ dataDir, directory: join(place, 'b') })
+  t.match(missing.sort(), [/^attachments\/[0-9a-f]{2}\/[0-9a-f-]{36}$/, 'git/2.git'])
+  await restore({ directory: join(place, 'b'), dataDir: join(place, 'r') })
+  t.same(await gitRefs(join(place, 'r'), 1), await gitRefs(dataDir, 1))
+})
 
-t.test('objects that are missing from a repository are noticed', async (t) => {
+t.test('objects missing from a repository are detected', async (t) => {
   const { tip } = settled
   const dataDir = await copyOf(t, settled)
   const place = await temporaryDirectory(t)
@@ -264,7 +261,7 @@ t.test('damaged read models are left out, and rebuilt after a restore', async (t
   await checkRestored(t, join(place, 'r'))
 })
 
-t.test('a damaged log gives no backup, and leaves nothing', async (t) => {
+t.test('a damaged log gives no backup, and leaves no files', async (t) => {
   const dataDir = await copyOf(t, settled)
   const place = await temporaryDirectory(t)
   await rm(join(dataDir, 'events.db-wal'), { force: true })
@@ -276,7 +273,7 @@ t.test('a damaged log gives no backup, and leaves nothing', async (t) => {
   t.same(await readdir(place), [])
 })
 
-t.test('a backup refuses unusable directories, and removes what a killed backup left', async (t) => {
+t.test('a backup refuses unusable directories, and removes the files of a killed backup', async (t) => {
   const place = await temporaryDirectory(t)
   const dataDir = join(place, 'data')
   await mkdir(dataDir)
@@ -301,7 +298,7 @@ t.test('a backup refuses unusable directories, and removes what a killed backup 
     refusal(/another backup to .*b2 is under way/),
   )
   release()
-  // The files of a backup that was killed.
+  // The files of a killed backup.
   await mkdir(join(place, 'b2.partial', 'data', 'git'), { recursive: true })
   for (const name of ['SHA256SUMS', 'SHA256SUMS.draft', 'manifest.json', 'data/events.db']) {
     await writeFile(join(place, 'b2.partial', name), '')

@@ -1,4 +1,4 @@
-/** Secrets that are replaced or deleted between the copy of the log and the copy of the secrets. */
+/** Secrets replaced or deleted between the copy of the log and the copy of the secrets. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { backupWith } from '../../../src/maintenance/backup/backup.ts'
@@ -22,7 +22,7 @@ const hook = (url: string) => ({
 
 const newHook = (url: string) => ({ type: 'gitea', ...hook(url) })
 
-/** The same copies; `meanwhile` happens once, after the log was copied. */
+/** Makes the same copies; `meanwhile` runs once, after the copy of the log. */
 function withChange(copies: StoreCopies, meanwhile: () => Promise<void>): StoreCopies {
   let isDone = false
   return {
@@ -70,7 +70,7 @@ async function check(t: Test, DATA_DIR: string): Promise<void> {
   await restored.stop()
 }
 
-t.test('a backup has the secrets that its log names, also when they change while it is made', async (t) => {
+t.test('a backup has the secrets that its log names, even if they change meanwhile', async (t) => {
   const { server, meanwhile } = await aServer(t)
   const directory = join(await temporaryDirectory(t), 'backup')
   const copies = withChange(databaseCopies, meanwhile)
@@ -81,7 +81,7 @@ t.test('a backup has the secrets that its log names, also when they change while
   await check(t, dataDir)
 })
 
-t.test('an export has the secrets that its log names, also when they change while it is made', async (t) => {
+t.test('an export has the secrets that its log names, even if they change meanwhile', async (t) => {
   const { server, meanwhile } = await aServer(t)
   const directory = join(await temporaryDirectory(t), 'export')
   const config = configOf({ DATA_DIR: server.dataDir })

@@ -1,4 +1,4 @@
-/** What an operator would do on a bad day: back up beside load, lose everything, restore, and look. */
+/** An operator's emergency: back up under load, lose everything, restore, and check. */
 import { once } from 'node:events'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { until } from '../../until.ts'
 import { checkRestored, cloneTip, contentOf, temporaryDirectory } from './restored.ts'
 import { APP, call, upload } from './settled-data.ts'
 
-/** What the server has answered for. */
+/** The acknowledged writes of the server. */
 interface Acknowledged {
   merged: number[]
   issues: number[]
@@ -24,12 +24,12 @@ interface Acknowledged {
   pushed: Map<string, string>
 }
 
-/** People who push, merge, write issues and attach files until `end` is called. */
+/** Users who push, merge, write issues and attach files until `end` is called. */
 async function load(t: Test, server: TestServer) {
   const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
   const acknowledged: Acknowledged = { merged: [], issues: [], files: new Map(), pushed: new Map() }
   let isOver = false
-  // A fast machine must not make more than a slow one can check.
+  // Limits a fast machine to an amount that a slow one can check.
   const repeat = async (times: number, what: (i: number) => Promise<void>) => {
     for (let i = 1; i <= times && !isOver; i++) await what(i)
   }
@@ -61,7 +61,7 @@ async function load(t: Test, server: TestServer) {
   life.catch(() => {})
   return {
     acknowledged,
-    /** Until so much more has happened. */
+    /** Waits until this much more has happened. */
     async more() {
       const [merged, issues] = [acknowledged.merged.length + 2, acknowledged.issues.length + 2]
       const isDone = async () => acknowledged.merged.length >= merged && acknowledged.issues.length >= issues
@@ -82,7 +82,7 @@ const inodesBelow = async (directory: string) => {
 }
 
 t.test(
-  'a drill: backups beside load, a kill -9 at any moment, a restore, and nothing acknowledged is lost',
+  'a drill: backups under load, a kill -9 at any moment, a restore, and no acknowledged write is lost',
   async (t) => {
     const server = await startTestServer(t)
     const { dataDir } = server
@@ -117,7 +117,7 @@ t.test(
     const second = await backUp(3)
     t.equal(second.code, 0)
 
-    await t.test('the second takes the space of what is new', async (t) => {
+    await t.test('the second takes the space of the changes', async (t) => {
       const { linkedFiles, linkedBytes } = second.made.series
       t.ok(linkedFiles > 20)
       t.ok(linkedBytes > 0)

@@ -23,7 +23,7 @@ t.before(async () => {
 })
 
 t.test(
-  'mergelog backup --keep and restore: one line a run, and the newest replaces what is there, when asked to',
+  'mergelog backup --keep and restore: one line per run, and the newest replaces the existing data on request',
   async (t) => {
     const dataDir = await copyOf(t, settled)
     const DATA_DIR = dataDir
@@ -62,7 +62,7 @@ t.test(
       })
     }
 
-    // What comes later is replaced.
+    // Later data is replaced.
     const server = await startTestServer(t, { DATA_DIR })
     const body = JSON.stringify({ name: 'later' })
     t.equal((await server.fetch('alice', '/api/v1/user/repos', { method: 'POST', body })).status, 201)
@@ -117,66 +117,69 @@ t.test(
   },
 )
 
-t.test('a replacement that was cut off between any two moves is finished by the next restore', async (t) => {
-  const directory = join(place, '..', 'one')
-  await backup({ dataDir: settled.dataDir, directory })
-  const names = (await readdir(settled.dataDir)).filter((name) => !name.startsWith('lock.db'))
-  // After so many names were moved away, and then after so many came to their places.
-  for (const [away, come] of [
-    [0, 0],
-    [1, 0],
-    [names.length, 0],
-    [names.length, 2],
-  ] as const) {
-    const dataDir = await copyOf(t, settled)
-    await writeFile(join(dataDir, 'git', 'old'), '')
-    // The state in which a restore is when all of its files are whole.
-    const whole = join(place, '..', `whole-${away}-${come}`)
-    await restore({ directory, dataDir: whole })
-    await rename(whole, join(dataDir, 'restoring'))
-    for (const name of await readdir(join(dataDir, 'restoring'))) {
-      if (name.startsWith('lock.db')) await rm(join(dataDir, 'restoring', name))
-    }
-    const { sums } = JSON.parse(await readFile(join(directory, 'manifest.json'), 'utf8'))
-    await beginReplacement(dataDir, sums)
-    const begun = await replacementIn(dataDir)
-    if (begun === undefined) throw new Error('it did not begin')
-    const kept = join(dataDir, begun.aside)
-    await mkdir(kept)
-    for (const name of begun.names.slice(0, away)) await rename(join(dataDir, name), join(kept, name))
-    for (const name of (await readdir(join(dataDir, 'restoring')))
-      .filter((name) => name !== 'replace.json')
-      .slice(0, come)) {
-      await rename(join(dataDir, 'restoring', name), join(dataDir, name))
-    }
-    const start = startTestServer(t, { DATA_DIR: dataDir })
-    await t.rejects(start, {
-      name: 'DataDirInUse',
-      message: /a restore into .* was cut off; run it again, which finishes it/,
-    })
-    if (come === 0) {
-      t.match(await mergelog(['restore', directory], { DATA_DIR: dataDir }), {
-        code: 0,
-        stdout: /What was there is in .*replaced-/,
+t.test(
+  'a replacement that was interrupted between any two moves is finished by the next restore',
+  async (t) => {
+    const directory = join(place, '..', 'one')
+    await backup({ dataDir: settled.dataDir, directory })
+    const names = (await readdir(settled.dataDir)).filter((name) => !name.startsWith('lock.db'))
+    // After some names were moved away, and then after some came to their places.
+    for (const [away, come] of [
+      [0, 0],
+      [1, 0],
+      [names.length, 0],
+      [names.length, 2],
+    ] as const) {
+      const dataDir = await copyOf(t, settled)
+      await writeFile(join(dataDir, 'git', 'old'), '')
+      // The state of a restore whose files are all complete.
+      const whole = join(place, '..', `whole-${away}-${come}`)
+      await restore({ directory, dataDir: whole })
+      await rename(whole, join(dataDir, 'restoring'))
+      for (const name of await readdir(join(dataDir, 'restoring'))) {
+        if (name.startsWith('lock.db')) await rm(join(dataDir, 'restoring', name))
+      }
+      const { sums } = JSON.parse(await readFile(join(directory, 'manifest.json'), 'utf8'))
+      await beginReplacement(dataDir, sums)
+      const begun = await replacementIn(dataDir)
+      if (begun === undefined) throw new Error('it did not begin')
+      const kept = join(dataDir, begun.aside)
+      await mkdir(kept)
+      for (const name of begun.names.slice(0, away)) await rename(join(dataDir, name), join(kept, name))
+      for (const name of (await readdir(join(dataDir, 'restoring')))
+        .filter((name) => name !== 'replace.json')
+        .slice(0, come)) {
+        await rename(join(dataDir, 'restoring', name), join(dataDir, name))
+      }
+      const start = startTestServer(t, { DATA_DIR: dataDir })
+      await t.rejects(start, {
+        name: 'DataDirInUse',
+        message: /a restore into .* was cut off; run it again, which finishes it/,
       })
-    } else {
-      await finishReplacement(dataDir, begun)
+      if (come === 0) {
+        t.match(await mergelog(['restore', directory], { DATA_DIR: dataDir }), {
+          code: 0,
+          stdout: /What was there is in .*replaced-/,
+        })
+      } else {
+        await finishReplacement(dataDir, begun)
+      }
+      t.ok((await readdir(join(kept, 'git'))).includes('old'))
+      t.strictSame((await readdir(join(dataDir, 'git'))).sort(), ['1.git', '2.git'])
+      t.same(await gitRefs(dataDir, 1), await gitRefs(settled.dataDir, 1))
+      t.notOk((await readdir(dataDir)).includes('restoring'))
     }
-    t.ok((await readdir(join(kept, 'git'))).includes('old'))
-    t.strictSame((await readdir(join(dataDir, 'git'))).sort(), ['1.git', '2.git'])
-    t.same(await gitRefs(dataDir, 1), await gitRefs(settled.dataDir, 1))
-    t.notOk((await readdir(dataDir)).includes('restoring'))
-  }
-})
+  },
+)
 
 t.test(
-  'a restore that meets a mount point puts back all that it has moved, and says why',
+  'a restore that meets a mount point puts back all moved files, and gives the reason',
   { skip: cannotMount },
   async (t) => {
     const directory = join(place, '..', 'at-mounts')
     await backup({ dataDir: settled.dataDir, directory })
     const dataDir = await copyOf(t, settled)
-    // SQLite removes these beside a database when nobody has it open any more.
+    // SQLite removes these beside a database when its last connection closes.
     const names = async () => (await readdir(dataDir)).filter((name) => !/-(shm|wal)$/.test(name)).sort()
     const before = await names()
     // The second time as after a crash in the middle of the first.

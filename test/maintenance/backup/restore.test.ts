@@ -43,10 +43,10 @@ async function filesBelow(path: string): Promise<string[]> {
   return (await Promise.all(files)).flat()
 }
 
-t.test('a restore refuses a backup with one changed byte, names the file, and leaves nothing', async (t) => {
+t.test('a restore refuses a backup with one changed byte, names the file, and leaves no files', async (t) => {
   const dataDir = join(place, 'damaged')
   const files = await filesBelow(directory)
-  // Some of the objects are enough: each is just one line in the same list.
+  // A sample of the objects: each is just one line in the same list.
   const few = files.filter((path) => !path.includes('/objects/') || path.endsWith('0'))
   t.ok(few.length > 8)
   for (const path of few) {
@@ -77,21 +77,18 @@ t.test('a restore names a file that is missing from the backup', async (t) => {
   await writeFile(path, content)
 })
 
-t.test(
-  'a restore refuses a backup in which a pipe has the place of a file, and does not wait for it',
-  async (t) => {
-    const dataDir = join(place, 'pipe')
-    const path = join(directory, 'data', 'secrets.db')
-    const content = await readFile(path)
-    await rm(path)
-    execFileSync('mkfifo', [path])
-    await t.rejects(restore({ directory, dataDir }), refusal(/secrets\.db is not a file/))
-    await rm(path)
-    await writeFile(path, content)
-  },
-)
+t.test('a restore refuses a backup with a pipe in place of a file, and does not wait for it', async (t) => {
+  const dataDir = join(place, 'pipe')
+  const path = join(directory, 'data', 'secrets.db')
+  const content = await readFile(path)
+  await rm(path)
+  execFileSync('mkfifo', [path])
+  await t.rejects(restore({ directory, dataDir }), refusal(/secrets\.db is not a file/))
+  await rm(path)
+  await writeFile(path, content)
+})
 
-t.test('programs that the configuration of a repository names are not taken from a backup', async (t) => {
+t.test('programs in the configuration of a repository are not restored from a backup', async (t) => {
   const git = join(original, 'git')
   const [repository = ''] = await readdir(git)
   const config = join(git, repository, 'config')
@@ -135,7 +132,7 @@ t.test('a restore needs an empty data directory that no server uses', async (t) 
   await t.rejects(restore({ directory, dataDir }), { name: 'DataDirInUse' })
   unlock()
   await mkdir(join(dataDir, 'lost+found'))
-  // A start that could not open its stores leaves these.
+  // Leftovers of a start that could not open its stores.
   await mkdir(join(dataDir, 'git', 'hooks', 'a4fe9ad38afda219'), { recursive: true })
   await writeDataFormat(dataDir, OWN_FORMAT)
   t.equal(await existingDataIn(dataDir), undefined, 'there is nothing to lose')
@@ -143,7 +140,7 @@ t.test('a restore needs an empty data directory that no server uses', async (t) 
 })
 
 t.test(
-  'no server starts after a restore that was cut off; the next restore starts over, or says what to do',
+  'no server starts after an interrupted restore; the next restore starts over, or names the remedy',
   async (t) => {
     const dataDir = join(place, 'half')
     await mkdir(join(dataDir, 'restoring', 'git'), { recursive: true })

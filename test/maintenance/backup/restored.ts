@@ -32,8 +32,8 @@ export async function gitRefs(dataDir: string, repoId: number): Promise<Record<s
 }
 
 /**
- * Starts a server on the directory, and on the stores that the environment names. Compares git, the attached files, the
- * read models and the log.
+ * Starts a server on the directory, and on the stores in the environment. Compares git, the attached files, the read
+ * models and the log.
  */
 export async function checkRestored(
   t: Test,
@@ -87,7 +87,7 @@ async function verify(t: Test, { services, dataDir }: TestServer): Promise<void>
   const { readStore } = services
   const scratchDir = await temporaryDirectory(t)
   // Unfinished work of the copied moment may still add events.
-  // Our own last event: in EventStoreDB, events of others may follow, such as the mark of an import.
+  // The last event of Mergelog: in EventStoreDB, foreign events may follow, such as the mark of an import.
   const [last] = await all(events.readAll({ direction: 'backwards', maxCount: 1 }))
   const dataFiles = { dataDir, deep: true }
   const report = await verifyServer({ events, keys, readStore, models: READ_MODELS, scratchDir, dataFiles })

@@ -18,7 +18,7 @@ t.before(async () => {
 const refusal = (message: RegExp, name = 'BackupProblem') => ({ name, message })
 const DATED = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ$/
 
-/** Data of its own, and a series of backups of it that keeps so many. */
+/** Data of its own, and a series of its backups that keeps a number of them. */
 async function seriesOf(t: Test, keep: number) {
   const dataDir = await copyOf(t, settled)
   const place = join(await temporaryDirectory(t), 'backups')
@@ -42,7 +42,7 @@ async function inodesIn(directory: string): Promise<Map<string, number>> {
   return new Map(found)
 }
 
-/** Changes one byte of a file, and leaves its time as it was: as a disk that forgets. */
+/** Changes one byte of a file, and keeps its time: like bit rot. */
 async function rot(path: string): Promise<void> {
   const { size, atime, mtime } = await stat(path)
   const file = await open(path, 'r+')
@@ -62,7 +62,7 @@ async function linkable(directory: string): Promise<{ path: string; sha256: stri
 }
 
 t.test(
-  'a series: what the backup before has is linked, never the live files, and the oldest go',
+  'a series: unchanged files are linked to the previous backup, never to live files, and the oldest backups are deleted',
   async (t) => {
     const { dataDir, place, next } = await seriesOf(t, 2)
     const first = await next()
@@ -114,7 +114,7 @@ t.test(
   },
 )
 
-t.test('a file that changed is copied; one whose time alone changed is linked', async (t) => {
+t.test('a changed file is copied; one with only a changed time is linked', async (t) => {
   const { dataDir, next } = await seriesOf(t, 5)
   const first = await next()
   const objects = await linkable(first.directory)
@@ -122,7 +122,7 @@ t.test('a file that changed is copied; one whose time alone changed is linked', 
   const [attached, touched] = [path(/attachments/), path(/1\.git\/objects/)]
   const content = await readFile(join(dataDir, attached), 'utf8')
   await writeFile(join(dataDir, attached), content.replace('a', 'b'))
-  // As git does when an object is written again.
+  // Like git when an object is written again.
   await utimes(join(dataDir, touched), new Date(), new Date())
   const second = await next()
   t.equal(second.series?.linkedFiles, objects.length - 1)
@@ -138,43 +138,46 @@ t.test('a file that changed is copied; one whose time alone changed is linked', 
   t.equal((await next()).series?.linkedFiles, objects.length)
 })
 
-t.test('damage in an older backup is found in its turn and not linked; then none is removed', async (t) => {
-  const { place, next } = await seriesOf(t, 1)
-  const first = await next()
-  // The second run reads those again whose checksums begin with 1, and so on: an early one needs few runs.
-  const objects = (await linkable(first.directory)).filter(
-    ({ path }) => path.includes('attachments') || path.includes('1.git'),
-  )
-  const [victim] = objects
-    .filter(({ sha256 }) => !sha256.startsWith('0'))
-    .sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
-  if (victim === undefined) throw new Error('no object')
-  const runs = Number.parseInt(victim.sha256.charAt(0), 16)
-  await rot(join(first.directory, victim.path))
-  t.match(await checkBackups(place), [
-    { directory: first.directory, problems: [/^(git|attachments)\/.* is damaged: its SHA-256 differs$/] },
-  ])
-  const found: string[] = []
-  for (let turn = 1; turn <= runs; turn++) {
-    const made = await next()
-    found.push(...made.damaged)
-    if (made.damaged.length === 0) continue
-    t.equal(turn, runs)
-    t.equal(made.removed.length, 0)
-    t.match(await checkBackups(made.directory), [{ problems: [] }])
-    t.ok(
-      (await checkBackups(place)).some(({ problems }) => problems.length > 0),
-      'the older one is still there',
+t.test(
+  'damage in an older backup is found by a later check and not linked; then no backup is removed',
+  async (t) => {
+    const { place, next } = await seriesOf(t, 1)
+    const first = await next()
+    // The second run rereads those whose checksums begin with 1, and so on: an early one needs few runs.
+    const objects = (await linkable(first.directory)).filter(
+      ({ path }) => path.includes('attachments') || path.includes('1.git'),
     )
-  }
-  // A fork has the same file under another name.
-  t.ok(found.some((path) => victim.path.endsWith(path.replace(/^git\/\d+/, ''))))
-  t.equal((await next()).kept.length, 1, 'the next run, which finds nothing, removes again')
-  t.match(await checkBackups(place), [{ problems: [] }])
-})
+    const [victim] = objects
+      .filter(({ sha256 }) => !sha256.startsWith('0'))
+      .sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
+    if (victim === undefined) throw new Error('no object')
+    const runs = Number.parseInt(victim.sha256.charAt(0), 16)
+    await rot(join(first.directory, victim.path))
+    t.match(await checkBackups(place), [
+      { directory: first.directory, problems: [/^(git|attachments)\/.* is damaged: its SHA-256 differs$/] },
+    ])
+    const found: string[] = []
+    for (let turn = 1; turn <= runs; turn++) {
+      const made = await next()
+      found.push(...made.damaged)
+      if (made.damaged.length === 0) continue
+      t.equal(turn, runs)
+      t.equal(made.removed.length, 0)
+      t.match(await checkBackups(made.directory), [{ problems: [] }])
+      t.ok(
+        (await checkBackups(place)).some(({ problems }) => problems.length > 0),
+        'the older one is still there',
+      )
+    }
+    // A fork has the same file under another name.
+    t.ok(found.some((path) => victim.path.endsWith(path.replace(/^git\/\d+/, ''))))
+    t.equal((await next()).kept.length, 1, 'the next run, which finds nothing, removes again')
+    t.match(await checkBackups(place), [{ problems: [] }])
+  },
+)
 
 t.test(
-  'a damaged, a foreign, a later and an unfinished backup are neither linked, nor removed, nor in the way',
+  'a damaged, a foreign, a later and an unfinished backup are neither linked nor removed, and do not block',
   async (t) => {
     const { dataDir, place, next } = await seriesOf(t, 1)
     const first = await next()
@@ -220,7 +223,7 @@ t.test(
   },
 )
 
-t.test('a full disk leaves the older backups as they were, and says so in one line', async (t) => {
+t.test('a full disk leaves the older backups unchanged, and is reported in one line', async (t) => {
   const { dataDir, place, next } = await seriesOf(t, 1)
   const first = await next()
   for (const error of [

@@ -12,7 +12,7 @@ import { makeOnce, templateDir } from '../../server-template.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 import { contentOf, gitRefs, temporaryDirectory } from './restored.ts'
 
-/** Sends a request as alice, or as another. Resolves to the answer's JSON. @throws when the answer is not 2xx */
+/** Sends a request as alice, or as another user. Resolves to the answer's JSON. @throws when the answer is not 2xx */
 export async function call(server: TestServer, method: string, path: string, body?: object, user = 'alice') {
   const init = body instanceof FormData ? body : body && JSON.stringify(body)
   const answer = await server.fetch(user, `/api/v1${path}`, { method, ...(init && { body: init }) })
@@ -38,10 +38,10 @@ export interface SettledData {
   tip: string
 }
 
-/** What is known about the template, beside its data. */
+/** Facts about the template. */
 const FACTS = 'facts.json'
 
-/** A repository with a merged pull request, an open one, tags, a file, and a renamed fork that waits for its new owner. */
+/** A repository with a merged pull request, an open one, tags, a file, and a renamed fork with a pending transfer. */
 export async function settledData(t: Pick<Test, 'teardown'>): Promise<SettledData> {
   const source = await readFile(fileURLToPath(import.meta.url))
   const name = `settled-${createHash('sha256').update(source).digest('hex').slice(0, 8)}`
@@ -71,7 +71,7 @@ async function make(dir: string): Promise<void> {
   await call(server, 'POST', `${APP}/pulls/1/merge`, { Do: 'merge' })
   const { id } = await call(server, 'POST', `${APP}/issues/2/comments`, { body: 'Look' })
   await upload(server, `${APP}/issues/comments/${id}`, 'a.txt')
-  // Checked with the rest when the copy is verified: the fork has it, too.
+  // Checked with the rest when the copy is verified, because the fork has it, too.
   await lfsOf(server, 'alice/app').put('alice', contentOf('large'))
   await asBob('POST', `${APP}/forks`, {})
   await asBob('PATCH', '/repos/bob/app', { name: 'application' })
@@ -83,7 +83,7 @@ async function make(dir: string): Promise<void> {
   await writeFile(join(dir, FACTS), JSON.stringify({ token: token.sha1, tip }))
 }
 
-/** Another one like it, for a test to spoil; files that share their bytes do so there, too. */
+/** A copy of it for a test to damage; files that share their bytes also do so there. */
 export async function copyOf(
   t: Pick<Test, 'teardown'>,
   { dataDir }: Pick<SettledData, 'dataDir'>,

@@ -5,8 +5,8 @@ import { type Config, loadConfig } from '../../../src/config/config.ts'
 import type { RecordedEvent } from '../../../src/events/store/event-store.ts'
 import { openEvents } from '../../../src/server/stores.ts'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
+import { eventStoreWithLongTimeouts, mongoWithLongTimeouts } from '../../doubles/long-timeouts.ts'
 import { startMongoDouble } from '../../doubles/mongodb.ts'
-import { patientEventStore, patientMongo } from '../../doubles/patience.ts'
 import { temporaryDirectory } from '../backup/restored.ts'
 
 export type Kind = 'embedded' | 'both servers' | 'EventStoreDB' | 'MongoDB'
@@ -21,12 +21,12 @@ export async function anInstallation(t: Test, kind: Kind): Promise<Installation>
   if (kind === 'both servers' || kind === 'EventStoreDB') {
     const eventStore = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
     t.teardown(() => eventStore.close())
-    environment.EVENTSTORE_URL = patientEventStore(eventStore)
+    environment.EVENTSTORE_URL = eventStoreWithLongTimeouts(eventStore)
   }
   if (kind === 'both servers' || kind === 'MongoDB') {
     const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
     t.teardown(() => mongo.close())
-    environment.MONGODB_URL = patientMongo(mongo)
+    environment.MONGODB_URL = mongoWithLongTimeouts(mongo)
   }
   return environment
 }

@@ -23,7 +23,7 @@ t.before(async () => {
   await exportAll({ config: configOf({ DATA_DIR: settled.dataDir }), directory })
 })
 
-/** Kills the command when `isReached` holds; false when it ended before. */
+/** Kills the command when `isReached` holds; false when it ended earlier. */
 async function kill(
   t: Test,
   args: readonly string[],
@@ -58,7 +58,7 @@ t.test('kill -9 of an import to servers: no server starts; the same import conti
   for (const part of [0, 0.3, 0.9]) {
     const to = await anInstallation(t, 'both servers')
     const log = openEventStoreDb(to.EVENTSTORE_URL ?? '')
-    // Each time only what has come since: this process is not to slow down the import.
+    // Reads only new events each time, so that this process does not slow down the import.
     let [there, last] = [0, LOG_START]
     const count = async () => {
       for await (const { position } of log.readAll({ from: last })) {
@@ -95,7 +95,7 @@ t.test('kill -9 of an import to servers: no server starts; the same import conti
   t.ok(halves > 0)
 })
 
-t.test('an import that was cut off while it moved its files to their places finishes that', async (t) => {
+t.test('an import that was interrupted while it moved its files finishes the moves', async (t) => {
   for (const kind of ['embedded', 'both servers'] as const) {
     const to = await anInstallation(t, kind)
     await importExport({ directory, config: configOf(to) })

@@ -8,7 +8,7 @@ import { checkRestored, temporaryDirectory } from '../backup/restored.ts'
 import { APP, call, upload } from '../backup/settled-data.ts'
 import { anInstallation, configOf } from './installations.ts'
 
-t.test('exports beside a server that is being written to are complete', async (t) => {
+t.test('exports beside a server under writes are complete', async (t) => {
   const source = await anInstallation(t, 'both servers')
   const server = await startTestServer(t, source)
   await server.as('alice')

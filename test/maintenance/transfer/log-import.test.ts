@@ -41,7 +41,7 @@ async function runsOf(events: readonly RecordedEvent[], size = 100, ends: number
   return runs
 }
 
-t.test('events of one stream that follow each other are one append', async (t) => {
+t.test('consecutive events of one stream are one append', async (t) => {
   t.same(await runsOf(eventsOf('a', 'a', 'b', 'a', 'b', 'b')), [
     ['a', 'no-stream', 2],
     ['b', 'no-stream', 1],
@@ -74,7 +74,7 @@ async function aTarget(t: Test, events: readonly RecordedEvent[]) {
   return { ...options, stored }
 }
 
-t.test('an import that was cut off goes on after the events that are there', async (t) => {
+t.test('an interrupted import continues after the existing events', async (t) => {
   const events = eventsOf('a', 'b', 'a', 'b', 'c')
   const { stored, ...target } = await aTarget(t, events)
   for (const { stream, revision, id, type, data } of events.slice(0, 3)) {
@@ -109,21 +109,21 @@ t.test('a log with other events is not continued', async (t) => {
   t.same(await stored(), ['x'])
 })
 
-t.test('a stream that was there before gives no other revisions', async (t) => {
+t.test('an existing stream does not shift revisions', async (t) => {
   const { stored: _, ...target } = await aTarget(t, eventsOf('a'))
-  // As EventStoreDB does it for a stream that was deleted.
+  // Like EventStoreDB for a deleted stream.
   const log = { ...target.log, append: async () => ({ revision: 7, position: 8 }) }
   const importing = importLog({ ...target, log, continues: false, processes: [] })
   await t.rejects(importing, { message: /the log once had a stream a, and goes on with its revisions/ })
 })
 
-t.test('an event that the export lacks is named', async (t) => {
+t.test('an event missing from the export is named', async (t) => {
   const { stored: _, ...target } = await aTarget(t, [event(1, 'a', 0), event(3, 'a', 2)])
   const importing = importLog({ ...target, continues: false, processes: [] })
   await t.rejects(importing, { name: 'BackupProblem', message: /lacks an event of a before revision 2/ })
 })
 
-t.test('of appends that fail together, the first one says why: the others fail because it did', async (t) => {
+t.test('of appends that fail together, the first error is reported: it caused the others', async (t) => {
   const { stored: _, ...target } = await aTarget(t, eventsOf('a', 'b', 'a'))
   let appends = 0
   const append = async (stream: string) => {
@@ -138,7 +138,7 @@ t.test('of appends that fail together, the first one says why: the others fail b
   t.equal(appends, 3, 'nothing is tried again')
 })
 
-t.test('many appends are on their way at once, and an outage in their midst changes nothing', async (t) => {
+t.test('many appends are pending at once, and an outage meanwhile changes nothing', async (t) => {
   const events = eventsOf(...Array.from({ length: 90 }, (_, n) => `stream-${n % 7}`))
   const { stored, ...target } = await aTarget(t, events)
   let running = 0
@@ -149,7 +149,7 @@ t.test('many appends are on their way at once, and an outage in their midst chan
     appends += 1
     most = Math.max(most, running)
     try {
-      // A server that goes has taken the appends before that, and none after it.
+      // A failing server has accepted the appends before that moment, and none after it.
       if (appends > 40 && appends <= 90) throw new StoreUnavailable('the connection is cut')
       return await target.log.append(...given)
     } finally {
@@ -165,7 +165,7 @@ t.test('many appends are on their way at once, and an outage in their midst chan
   t.equal(most, 90)
 })
 
-t.test('a line that is no event is named', async (t) => {
+t.test('a line that is not an event is named', async (t) => {
   const { stored, ...target } = await aTarget(t, eventsOf('a', 'b'))
   await writeFile(target.path, '{"position": 1}\n')
   const importing = importLog({ ...target, continues: false, processes: [] })
@@ -173,13 +173,16 @@ t.test('a line that is no event is named', async (t) => {
   t.same(await stored(), [])
 })
 
-t.test('an import whose store has gone ends with one sentence of why, and one of what to do', (t) => {
-  const gone = asCutOff(new StoreUnavailable('EventStoreDB does not answer: a:2113: start it'))
-  t.ok(gone instanceof BackupProblem)
-  const sentences =
-    'the import is cut off: EventStoreDB does not answer: a:2113: start it. Then run the same import again: it continues after what is there'
-  t.match(gone, { message: sentences })
-  const bug = new Error('a bug')
-  t.equal(asCutOff(bug), bug)
-  t.end()
-})
+t.test(
+  'an import whose store has failed ends with one sentence for the reason, and one for the remedy',
+  (t) => {
+    const gone = asCutOff(new StoreUnavailable('EventStoreDB does not answer: a:2113: start it'))
+    t.ok(gone instanceof BackupProblem)
+    const sentences =
+      'the import is cut off: EventStoreDB does not answer: a:2113: start it. Then run the same import again: it continues after what is there'
+    t.match(gone, { message: sentences })
+    const bug = new Error('a bug')
+    t.equal(asCutOff(bug), bug)
+    t.end()
+  },
+)

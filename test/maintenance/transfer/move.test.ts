@@ -25,7 +25,7 @@ const PATHS = [
   `${APP}/issues/2`,
   `${APP}/issues/2/comments`,
   `${APP}/branches`,
-  // A name that it has had, and its own.
+  // An old name, and its own.
   '/api/v1/repos/bob/app',
   '/api/v1/repos/bob/application',
   '/api/v1/users/alice/tokens',
@@ -37,8 +37,8 @@ async function answersOf(server: TestServer): Promise<Map<string, unknown>> {
     const answer = await server.fetch('alice', path)
     if (!answer.ok) throw new Error(`${path}: ${answer.status}`)
     const text = (await answer.text()).replaceAll(server.url, 'https://git.example.org')
-    // What a repository has on disk is a fact of each installation's files, and is measured in the background. The use of
-    // tokens is one, too.
+    // The size of a repository on disk is a fact of each installation's files, and is measured in the background. So is
+    // the use of tokens.
     const same = text.replaceAll(/"size":\d+,"language":"\w*"|"last_used_at":"[^"]*"/g, '"of":"each"')
     answers.set(path, JSON.parse(same))
   }

@@ -89,7 +89,7 @@ t.test('an import refuses a log in EventStoreDB that has events, and leaves it',
 })
 
 t.test(
-  'an import to a server that is away has not begun: it says what to start, as a server does',
+  'an import to an unavailable server has not begun: it names what to start, as a server does',
   async (t) => {
     const to = await anInstallation(t, 'both servers')
     const awayFrom = (setting: string) => ({
@@ -109,7 +109,7 @@ t.test(
   },
 )
 
-t.test('an import fills the DATA_DIR of a start that found no server, and nothing else', async (t) => {
+t.test('an import fills the DATA_DIR of a start that found no server, and no other', async (t) => {
   const to = await anInstallation(t, 'EventStoreDB')
   const away = { ...to, EVENTSTORE_URL: 'esdb://127.0.0.1:1?tls=false', START_TIMEOUT_MS: '0' }
   // In another process: a start that fails keeps its lock until its process ends.
@@ -191,7 +191,7 @@ t.test('an export without its manifest is not complete; exports and backups are 
   t.same(await names(to.DATA_DIR), [])
 })
 
-t.test('an event that EventStoreDB does not take is named before anything is written', async (t) => {
+t.test('an event that EventStoreDB refuses is named before anything is written', async (t) => {
   const dataDir = join(place, 'large')
   await mkdir(dataDir)
   const log = openSqliteEventStore(join(dataDir, 'events.db'))
@@ -212,7 +212,7 @@ t.test('an event that EventStoreDB does not take is named before anything is wri
   t.same(await eventsOf(embedded), await eventsOf({ DATA_DIR: dataDir }))
 })
 
-t.test('while another import was cut off, only the same one may go on', async (t) => {
+t.test('while another import is unfinished, only the same one may continue', async (t) => {
   const to = await anInstallation(t, 'both servers')
   const other = join(place, 'other')
   const later = join(place, 'later')
@@ -232,7 +232,7 @@ t.test('while another import was cut off, only the same one may go on', async (t
   await log.importMark.begin('another')
   const cutOff = /EVENTSTORE_URL: an import of another export into this log was cut off/
   await t.rejects(importTo(to, other), refusal(cutOff))
-  // As with another DATA_DIR by mistake.
+  // As with a wrong DATA_DIR.
   const elsewhere = startTestServer(t, { ...to, DATA_DIR: join(place, 'elsewhere') })
   await t.rejects(elsewhere, { name: 'DataDirInUse', message: /EVENTSTORE_URL: an import into this log/ })
   await log.importMark.end()

@@ -11,7 +11,7 @@ const comment = { ...issue, commentId: 1 }
 const release = { releaseId: 1, repoId: 1, draft: false }
 const file = (uuid: string) => ({ id: 1, uuid, name: 'x', size: 3, uploader, createdAt: '' })
 
-/** As a log gives it. */
+/** In the format of the log. */
 const recorded = (event: DomainEvent | { type: string; data: object }): RecordedEvent => ({
   id: '',
   stream: 'issue-1.1',

@@ -22,7 +22,7 @@ const put = (id: string, title: string, position: number): Change => ({
 })
 const remove = (id: string): Change => ({ op: 'delete', collection: cards, id })
 
-/** Replayed documents, with a store that has the documents in `stored`. */
+/** Replayed documents, with `stored` as the store. */
 async function replayedBeside(t: Test, stored: readonly Change[]) {
   const [file, scratchFile] = [join(t.testdir(), 'stored.db'), join(t.testdirName, 'scratch.db')]
   const [store, scratch] = [openSqliteReadStore(file), openSqliteReadStore(scratchFile, 'OFF')]

@@ -1,4 +1,4 @@
-/** A small data directory with data, and functions to verify it and to tamper with it. */
+/** A small data directory with data, and functions that verify it and tamper with it. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ export interface Directory {
   viewsFile: string
 }
 
-/** Made for the first test of a file, and copied for each. */
+/** Created for the first test of a file, and copied for each. */
 let template: Promise<string> | undefined
 
 /**

@@ -26,8 +26,8 @@ import { openSqliteReadStore } from '../../../src/projections/store/sqlite/sqlit
 import { READ_MODELS } from '../../../src/projections/views/views.ts'
 import { BrokenFile } from '../../../src/storage/sqlite/sqlite.ts'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
+import { eventStoreWithLongTimeouts, mongoWithLongTimeouts } from '../../doubles/long-timeouts.ts'
 import { startMongoDouble } from '../../doubles/mongodb.ts'
-import { patientEventStore, patientMongo } from '../../doubles/patience.ts'
 import { all, newEvent } from '../../events/event-store-contract.ts'
 import { aDirectory, changeByte, eventsIn, offsetsOf, tamper, verified } from './setup.ts'
 
@@ -55,7 +55,7 @@ t.test('an untouched directory is sound, and no temporary files are left', async
   t.strictSame(readdirSync(directory.dir), files)
 })
 
-/** Checks that the report names this event as the first that is not sound. */
+/** Checks that the report names this event as the first damaged one. */
 function names(t: Test, report: VerifyReport, events: readonly RecordedEvent[], event: RecordedEvent): void {
   const { stream, revision, position } = event
   t.equal(report.sound, false)
@@ -507,7 +507,7 @@ t.test(
 
 t.test('an abort ends verify, and no temporary files are left', async (t) => {
   const directory = await aDirectory(t)
-  // SQLite removes these beside a database when nobody has it open any more.
+  // SQLite removes these beside a database when its last connection closes.
   const names = () => readdirSync(directory.dir).filter((name) => !/-(shm|wal)$/.test(name))
   const files = names()
   await t.rejects(verified(directory, { signal: AbortSignal.abort() }), { name: 'AbortError' })
@@ -568,7 +568,7 @@ t.test(
   },
 )
 
-/** So many are written until verify has long begun; all the time it would only take longer. */
+/** Written until verify has long begun; more would only take longer. */
 const MOST_WRITTEN = 300
 
 t.test(
@@ -665,7 +665,7 @@ for (const how of ['deleted', 'tombstoned', 'cut'] as const) {
 }
 
 t.test(
-  'verify names stream and revision of what others wrote into our streams, and it is sound',
+  "verify names stream and revision of foreign events in Mergelog's streams, and reports the log as sound",
   async (t) => {
     const { events, readStore, dir, url } = await storesOf(t, 'distributed')
     if (url === undefined) throw new Error('the store has no server')
@@ -705,7 +705,7 @@ for (const writer of ['the same server', 'another server'] as const) {
     t.match(log.lost, [{ stream: 'repo-1', problem }])
     t.equal(log.lost?.length, 1, 'and no other')
 
-    // What was written after the deletion is held by hashes as before.
+    // Events after the deletion are hashed as before.
     const last = (await all(client.readStream('repo-1'))).at(-1)?.event
     await client.appendToStream(
       'repo-1',
@@ -753,7 +753,7 @@ for (const [what, damage] of Object.entries(damages)) {
   )
 }
 
-t.test('a last event with nothing left of our metadata is named by its type', async (t) => {
+t.test("a last event without any of Mergelog's metadata is named by its type", async (t) => {
   const { events, append, verify } = await oneDouble(t)
   await events.append('repo-1', [busyEvent(1)], 'no-stream')
   const theirs = '{"$correlationId":"a","$causationId":"b","schema":1}'
@@ -779,7 +779,7 @@ t.test('a last event with nothing left of our metadata is named by its type', as
   ])
 })
 
-t.test('verify names a foreign event that looks like ours, and goes on behind it', async (t) => {
+t.test('verify names a foreign event that looks like one of Mergelog, and continues after it', async (t) => {
   const { events, append, verify } = await oneDouble(t)
   const theirs = JSON.stringify({ actor: 'b', at: 1, correlationId: 'c', causationId: 'd' })
   await append('orders-1', [{ type: 'OrderPlaced', data: '{}', metadata: theirs }])
@@ -838,8 +838,8 @@ async function storesOf(t: Test, kind: 'embedded' | 'distributed') {
   }
   const eventStore = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
   const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
-  const events = openEventStoreDb(patientEventStore(eventStore))
-  const readStore = openMongoReadStore(patientMongo(mongo))
+  const events = openEventStoreDb(eventStoreWithLongTimeouts(eventStore))
+  const readStore = openMongoReadStore(mongoWithLongTimeouts(mongo))
   t.teardown(async () => {
     await Promise.all([events.close(), readStore.close()])
     await Promise.all([eventStore.close(), mongo.close()])

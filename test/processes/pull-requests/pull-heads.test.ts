@@ -9,7 +9,7 @@ import t from 'tap'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { until } from '../../until.ts'
 
-// A git that writes down each process with its repository, before the server looks for git.
+// A git that records each process with its repository, in place before the server looks for git.
 const bin = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
 t.teardown(() => rm(bin, { recursive: true, force: true }))
 const { stdout: gitPath } = await promisify(execFile)('/bin/sh', ['-c', 'command -v git'])
@@ -29,13 +29,13 @@ const { server, alice, bob, repository } = await startPulls(t)
 const { events, readStore, views } = server.services
 const { check } = createLateMerges(server.services, new AbortController().signal)
 
-/** The arguments of the git processes that worked in a repository since `from` bytes of the diary. */
+/** The arguments of the git processes that worked in a repository since `from` bytes of the record. */
 async function processesOf(dir: string, from = 0): Promise<string[]> {
   const lines = (await readFile(diary, 'utf8')).slice(from).split('\n')
   return lines.filter((line) => line.startsWith(`${dir} `)).map((line) => line.slice(dir.length + 1))
 }
 
-/** Whether the process has done what the last move of a branch asks for, and the last change of a pull request. */
+/** Whether the process has handled the last move of a branch, and the last change of a pull request. */
 async function hasPassed(position: number): Promise<boolean> {
   return ((await readStore.checkpoint('process_pull_heads'))?.position ?? 0) >= position
 }
@@ -46,7 +46,7 @@ async function lastMove(repoId: number) {
   return last
 }
 
-/** Resolves when all that the moves of a repository's branches ask for is done. */
+/** Resolves when all moves of a repository's branches are handled. */
 async function quiet(repoId: number): Promise<void> {
   const { position } = await lastMove(repoId)
   await until('the process has passed the last move', () => hasPassed(position))
@@ -60,7 +60,7 @@ function written(event: DomainEvent) {
   return { id: randomUUID(), type: event.type, data: event.data, metadata }
 }
 
-t.test('mergeable state: follows the base and the head, and branches that go and come back', async (t) => {
+t.test('mergeable state: follows the base and the head, and deleted and recreated branches', async (t) => {
   const { branch, open, get, repoId, push, reopen } = await repository(t, 'moves')
   const head = await branch('topic', { 'a.txt': 'a\n' })
   await branch('dev', { 'd.txt': 'd\n' })
@@ -232,7 +232,7 @@ t.test('mergeable state: a check against the old base does not count for a new o
 })
 
 t.test(
-  'mergeable state: a push just before the pull request was opened, or got its new base, counts',
+  'mergeable state: a push just before the pull request was opened, or retargeted, counts',
   async (t) => {
     const { branch, open, get, repoId, work, eventsOf, tip } = await repository(t, 'late')
     const old = await branch('topic', { 'a.txt': 'a\n' })
@@ -277,7 +277,7 @@ t.test(
   },
 )
 
-t.test('mergeable state: an event that comes twice is recorded once', async (t) => {
+t.test('mergeable state: an event that is delivered twice is recorded once', async (t) => {
   const { branch, open, repoId, typesOf, dir } = await repository(t, 'twice')
   await branch('topic', { 'a.txt': 'a\n' })
   await open('topic')
@@ -296,7 +296,7 @@ t.test('mergeable state: an event that comes twice is recorded once', async (t) 
 const PULLS = 200
 
 t.test(
-  `mergeable state: a push to the base of ${PULLS} is worked off by few processes while requests are answered`,
+  `mergeable state: a push to the base of ${PULLS} is handled by few processes while requests are answered`,
   async (t) => {
     const { work, repoId, dir, branch, open, name, eventsOf } = await repository(t, 'crowd')
     const base = await branch('main', { 'shared.txt': 'first\n' }, 'main')
@@ -359,7 +359,7 @@ t.test(
     // On a busy machine the process has left the last ones to its worker.
     await until('all are tried', async () => (await wrong()).length === 0)
     const processes = await processesOf(dir, length)
-    // A busy machine does less in a process's time, so it takes more of them; it never takes one for each.
+    // A busy machine does less in a process's time, so it needs more processes; it never uses one for each.
     t.ok(processes.length < PULLS / 5, `${processes.length} processes in all:\n${processes.join('\n')}`)
   },
 )

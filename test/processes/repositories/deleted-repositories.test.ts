@@ -1,4 +1,4 @@
-/** What a deleted repository left is removed: its files, what people made of it, and its documents. */
+/** The leftovers of a deleted repository are removed: its files, its users' stars and watches, and its documents. */
 import { randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -23,8 +23,8 @@ import { verifyServer } from '../../../src/maintenance/verify/verify.ts'
 import { processPosition } from '../../../src/processes/process-manager.ts'
 import { READ_MODELS } from '../../../src/projections/views/views.ts'
 import { openSqlite } from '../../../src/storage/sqlite/sqlite.ts'
-import { furnished } from '../../auth/furnished-repository.ts'
 import { startWorld } from '../../auth/route-world.ts'
+import { makeSampleRepository } from '../../auth/sample-repository.ts'
 import { newKey } from '../../auth/social-rows.ts'
 import { eventsIn } from '../../commands/pull-requests/pull-repository.ts'
 import { sharedStores } from '../../shared-stores.ts'
@@ -55,7 +55,7 @@ async function fill({ services }: TestServer, repoId: number, issues: number): P
   await services.projector.waitFor(context.written, 30_000)
 }
 
-/** What happened stays: the index of the history, and which events requests with a key have made. */
+/** The history stays: its index, and the events of requests with a key. */
 const STAYING = ['history', 'keyed_events']
 
 /** The read models that have documents of a repository, with their number. */
@@ -126,7 +126,7 @@ async function removedInParts(t: Test, environment: Record<string, string>, issu
   t.match(report, { sound: true }, 'replayed from the log, everything is the same')
 }
 
-t.test('what a deleted repository left in the read models is removed in parts', async (t) =>
+t.test('documents of a deleted repository are removed from the read models in batches', async (t) =>
   removedInParts(t, { DATA_DIR: t.testdir() }, 501),
 )
 
@@ -135,7 +135,7 @@ t.test('the same on EventStoreDB and MongoDB', async (t) => {
   await removedInParts(t, await sharedStores(t), 40)
 })
 
-t.test('after a crash between two parts the rest is removed', async (t) => {
+t.test('after a crash between two batches the rest is removed', async (t) => {
   const environment = { DATA_DIR: t.testdir(), LOG_LEVEL: 'fatal' }
   const server = await startTestServer(t, environment)
   const { services } = server
@@ -164,7 +164,7 @@ t.test('no read model keeps documents of a deleted repository', async (t) => {
   const server = await startTestServer(t)
   const world = await startWorld(t, server)
   const { must } = world
-  const { base, repo, head, pull } = await furnished(world)
+  const { base, repo, head, pull } = await makeSampleRepository(world)
   const { id: repoId } = await must<{ id: number }>('alice', 'GET', base)
   const lock = { id: 1, path: 'a.bin', owner: { id: 2, login: 'alice' }, ref: null }
   const context = newContext(null, randomUUID())
@@ -224,7 +224,7 @@ t.test('no read model keeps documents of a deleted repository', async (t) => {
   }
 })
 
-t.test('what was deleted before servers removed what is left is removed once', async (t) => {
+t.test('leftovers of earlier deletions are removed once', async (t) => {
   const DATA_DIR = t.testdir()
   const environment = { DATA_DIR, LOG_LEVEL: 'fatal' }
   const first = await startTestServer(t, environment)

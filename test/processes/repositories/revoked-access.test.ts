@@ -1,4 +1,4 @@
-/** Who could read a repository by a team only, and cannot any more, is neither counted nor listed. */
+/** A user who could read a repository only by a team, and no longer can, is neither counted nor listed. */
 import t from 'tap'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -15,7 +15,7 @@ const call = async (login: string, method: string, path: string) => {
 const linesOf = async (path: string): Promise<{ login: string }[]> =>
   JSON.parse(await (await server.fetch('alice', `/api/v1${path}`)).text())
 
-/** How many star it, watch it, and are subscribed to its issue. */
+/** Numbers of its stars, watchers, and subscribers of its issue. */
 async function followers(name: string) {
   const { data } = await alice.repos.repoGet('acme', name)
   const path = `/repos/acme/${name}`
@@ -26,7 +26,7 @@ async function followers(name: string) {
   return [data.stars_count, data.watchers_count, ...others]
 }
 
-/** Bob reads a new repository by a team of his own, and by no other one. */
+/** Bob reads a new repository by a team of his own only. */
 async function followed(name: string, includes_all_repositories: boolean) {
   await alice.orgs.createOrgRepo('acme', { name, private: true })
   await alice.repos.issueCreateIssue('acme', name, { title: 'One' })

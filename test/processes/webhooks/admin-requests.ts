@@ -1,4 +1,4 @@
-/** What tests of webhooks ask servers for as the site admin. */
+/** Requests of webhook tests, as the site admin. */
 import { ADMIN_PASSWORD } from '../../start-server.ts'
 
 /** The `Authorization` of the site admin. */
@@ -11,7 +11,7 @@ export async function send(url: string, path: string, body: object): Promise<voi
   if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
 }
 
-/** The body that makes a webhook which tells this URL of issues. */
+/** The body that creates a webhook for issues with this URL. */
 export const hook = (url: string) => ({
   type: 'gitea',
   config: { url, content_type: 'json', secret: 'key' },

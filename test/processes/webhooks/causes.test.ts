@@ -1,4 +1,4 @@
-/** What webhooks say of issues that commits close, and of replies to review comments: as Gitea's notifier. */
+/** Webhooks for issues that commits close, and for replies to review comments, as in Gitea's notifier. */
 import t from 'tap'
 import { startPulls } from '../../commands/pull-requests/pull-repository.ts'
 import { startReceiver } from './receiver.ts'
@@ -19,7 +19,7 @@ async function hooked(name: string, events: string[]) {
 }
 
 t.test(
-  'webhooks of issues closed by a commit or a merge have its `commit_id`, and others have none',
+  'webhooks of issues closed by a commit or a merge have its `commit_id`, and others do not',
   async (t) => {
     const { must, told, branch, open, work, push } = await hooked('closed', ['issues'])
     for (const title of ['pushed', 'merged', 'requested']) await must('alice', 'POST', 'issues', { title })

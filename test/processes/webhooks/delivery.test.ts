@@ -1,4 +1,4 @@
-/** Webhooks send what happens to a real receiver on this machine. */
+/** Webhooks deliver events to a real receiver on this machine. */
 import { createHmac } from 'node:crypto'
 import type { Hook } from 'gitea-js'
 import t from 'tap'
@@ -20,7 +20,7 @@ async function hook(repo: string, path: string, events: string[], more: object =
   return (await alice.repos.repoCreateHook('alice', repo, wanted)).data
 }
 
-/** The deliveries of a hook as its admin sees them. */
+/** The deliveries of a hook from its admin's view. */
 async function deliveries(repo: string, id: number | undefined) {
   const answer = await server.fetch('alice', `/api/v1/repos/alice/${repo}/hooks/${id}/deliveries`)
   const rows: { guid: string; status: string; attempts: number }[] = JSON.parse(await answer.text())
@@ -28,7 +28,7 @@ async function deliveries(repo: string, id: number | undefined) {
 }
 
 t.test(
-  'a push comes with its commits, their files, and headers signed in all of the usual ways',
+  'a push is delivered with its commits, their files, and headers signed in all of the usual ways',
   async (t) => {
     const { push, repoId, branch } = await repository(t, 'pushes')
     const { id } = await hook('pushes', '/pushes', ['push', 'create', 'delete'])
@@ -99,7 +99,7 @@ t.test(
   },
 )
 
-t.test('issues, comments and pull requests are sent as they were right after each change', async (t) => {
+t.test('issues, comments and pull requests are sent in their state right after each change', async (t) => {
   const { branch, open, label, merge, call } = await repository(t, 'talk')
   await hook('talk', '/talk', ['issues', 'pull_request'])
   await alice.repos.issueCreateIssue('alice', 'talk', { title: 'First', body: 'Text' })
@@ -206,7 +206,7 @@ t.test('tags, statuses, forks and repositories; a form has the JSON in a field',
   })
 })
 
-t.test('reviews, requests for them, and releases that are no drafts', async (t) => {
+t.test('reviews, review requests, and releases that are not drafts', async (t) => {
   const { branch, open, call } = await repository(t, 'reviewed', { writers: ['bob'] })
   await hook('reviewed', '/reviewed', ['pull_request_review', 'pull_request_review_request', 'release'])
   await branch('topic', { 'a.txt': 'a\n' })
@@ -236,7 +236,7 @@ t.test('reviews, requests for them, and releases that are no drafts', async (t) 
 })
 
 t.test(
-  'a hook gets only its events, of branches that its filter lets pass, and only while it is active',
+  'a hook gets only its events, of branches that its filter matches, and only while it is active',
   async (t) => {
     const { branch } = await repository(t, 'filtered')
     await hook('filtered', '/branches', ['push'], { branch_filter: '{main,release/**}' })
@@ -256,52 +256,49 @@ t.test(
   },
 )
 
-t.test(
-  'a failure is tried again, in order; a slow receiver holds no other; a refusal is final',
-  async (t) => {
-    const { branch } = await repository(t, 'failures')
-    const failing = await hook('failures', '/failing', ['create'])
-    const refusing = await hook('failures', '/refusing', ['create'])
-    await hook('failures', '/slow', ['create'])
-    await hook('failures', '/quick', ['create'])
-    let failures = 2
-    receiver.answer('/failing', (response) => response.writeHead(failures-- > 0 ? 503 : 204).end())
-    receiver.answer('/refusing', (response, { json }) =>
-      response.writeHead(json.ref === 'one' ? 404 : 200).end(),
-    )
-    const held: (() => void)[] = []
-    receiver.answer('/slow', (response) => void held.push(() => response.writeHead(200).end()))
-    await branch('one', { '1.txt': '1\n' })
-    await branch('two', { '2.txt': '2\n' })
-    await receiver.count('/quick', 2)
-    t.equal(receiver.at('/slow').length, 1, 'the second one waits for the first')
-    const got = await receiver.count('/failing', 4)
-    t.same(
-      got.map(({ json }) => json.ref),
-      ['one', 'one', 'one', 'two'],
-    )
-    const guids = got.map(({ headers }) => headers['x-gitea-delivery'])
-    t.same(new Set(guids).size, 2, 'an attempt has the id of the one before')
-    await receiver.count('/refusing', 2)
-    await until(
-      'the last is recorded',
-      async () => (await deliveries('failures', refusing.id))[0]?.status === 'delivered',
-    )
-    t.match(await deliveries('failures', refusing.id), [
-      { status: 'delivered', status_code: 200 },
-      { status: 'failed', status_code: 404, attempts: 1, problem: 'the receiver answered with 404' },
-    ])
-    await until(
-      'the third attempt is recorded',
-      async () => (await deliveries('failures', failing.id))[1]?.attempts === 3,
-    )
-    held.shift()?.()
-    await receiver.count('/slow', 2)
-    held.shift()?.()
-  },
-)
+t.test('a failure is retried, in order; a slow receiver blocks no other; a refusal is final', async (t) => {
+  const { branch } = await repository(t, 'failures')
+  const failing = await hook('failures', '/failing', ['create'])
+  const refusing = await hook('failures', '/refusing', ['create'])
+  await hook('failures', '/slow', ['create'])
+  await hook('failures', '/quick', ['create'])
+  let failures = 2
+  receiver.answer('/failing', (response) => response.writeHead(failures-- > 0 ? 503 : 204).end())
+  receiver.answer('/refusing', (response, { json }) =>
+    response.writeHead(json.ref === 'one' ? 404 : 200).end(),
+  )
+  const held: (() => void)[] = []
+  receiver.answer('/slow', (response) => void held.push(() => response.writeHead(200).end()))
+  await branch('one', { '1.txt': '1\n' })
+  await branch('two', { '2.txt': '2\n' })
+  await receiver.count('/quick', 2)
+  t.equal(receiver.at('/slow').length, 1, 'the second one waits for the first')
+  const got = await receiver.count('/failing', 4)
+  t.same(
+    got.map(({ json }) => json.ref),
+    ['one', 'one', 'one', 'two'],
+  )
+  const guids = got.map(({ headers }) => headers['x-gitea-delivery'])
+  t.same(new Set(guids).size, 2, 'an attempt has the id of the one before')
+  await receiver.count('/refusing', 2)
+  await until(
+    'the last is recorded',
+    async () => (await deliveries('failures', refusing.id))[0]?.status === 'delivered',
+  )
+  t.match(await deliveries('failures', refusing.id), [
+    { status: 'delivered', status_code: 200 },
+    { status: 'failed', status_code: 404, attempts: 1, problem: 'the receiver answered with 404' },
+  ])
+  await until(
+    'the third attempt is recorded',
+    async () => (await deliveries('failures', failing.id))[1]?.attempts === 3,
+  )
+  held.shift()?.()
+  await receiver.count('/slow', 2)
+  held.shift()?.()
+})
 
-t.test('hooks of an organization, of a user and of the site hear of all repositories there', async (t) => {
+t.test('hooks of an organization, of a user and of the site cover all repositories there', async (t) => {
   const admin = await server.as('admin')
   await alice.orgs.orgCreate({ username: 'acme' })
   const wanted = (path: string) => ({
@@ -347,7 +344,7 @@ t.test('a test sends the newest commit of a branch; a redirect is followed with 
   t.equal((await call('alice', 'POST', `hooks/${id}/tests?ref=nowhere`)).status, 404)
 })
 
-t.test('a text that was erased is not sent later', async (t) => {
+t.test('an erased text is not sent later', async (t) => {
   const { call } = await repository(t, 'erased')
   await hook('erased', '/erased', ['issues'])
   let isUp = false
@@ -362,7 +359,7 @@ t.test('a text that was erased is not sent later', async (t) => {
   t.match(got.at(-1)?.json, { action: 'opened', issue: { title: /^erased by alice/ } })
 })
 
-t.test('what happens on a server whose clock is days behind is delivered, and tried again', async (t) => {
+t.test('events on a server whose clock is days behind are delivered, and retried', async (t) => {
   const { repoId } = await repository(t, 'behind')
   await hook('behind', '/behind', ['issue_comment'])
   await alice.repos.issueCreateIssue('alice', 'behind', { title: 'One' })

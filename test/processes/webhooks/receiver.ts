@@ -1,4 +1,4 @@
-/** A real receiver of webhooks on this machine: it keeps what comes, and answers as it is told. */
+/** A real receiver of webhooks on this machine: it records requests, and the test chooses its answers. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type t from 'tap'
 import { until } from '../../until.ts'
@@ -47,11 +47,11 @@ export async function startReceiver(test: Pick<typeof t, 'teardown'>) {
     port,
     url: (path: string) => `http://127.0.0.1:${port}${path}`,
     at,
-    /** Answers requests of a path in this way from now on. */
+    /** Sets the answer for a path. */
     answer: (path: string, answer: Answer) => void answers.set(path, answer),
-    /** The names of the events that came to a path, in order. */
+    /** The names of the events received at a path, in order. */
     events: (path: string) => at(path).map(({ headers }) => `${headers['x-gitea-event-type']}`),
-    /** Waits until so many have come to a path. */
+    /** Waits until a path has received this number. */
     async count(path: string, count: number): Promise<Got[]> {
       await until(`${count} deliveries to ${path}`, () => at(path).length >= count)
       return at(path)

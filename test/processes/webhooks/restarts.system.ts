@@ -1,4 +1,4 @@
-/** What webhooks have to send survives a killed server, and is sent by one of several nodes. */
+/** Pending deliveries survive a killed server, and one of several nodes sends them. */
 import t, { type Test } from 'tap'
 import {
   createWebhookDeliveries,
@@ -20,7 +20,7 @@ async function deliveredAfterKill(t: Test, stores: Record<string, string>, dataD
   await send(first.url, '/user/repos', { name: 'app', auto_init: true })
   await send(first.url, '/repos/admin/app/hooks', hook(receiver.url('/issues')))
   await send(first.url, '/repos/admin/app/hooks', { ...hook(receiver.url('/tags')), events: ['create'] })
-  // The server dies with an answer that never comes: at the second issue, and in the middle of a push of many tags.
+  // The server dies during a delivery without an answer: at the second issue, and in the middle of a push of many tags.
   receiver.answer('/issues', (response, { json }) => {
     if (json.number === 1) response.writeHead(200).end()
   })
@@ -57,7 +57,7 @@ async function deliveredAfterKill(t: Test, stores: Record<string, string>, dataD
   )
 }
 
-t.test('after kill -9 all that was not delivered is delivered, in order, with the same ids', async (t) => {
+t.test('after kill -9 all undelivered events are delivered, in order, with the same ids', async (t) => {
   await t.test('on embedded stores', (t) => deliveredAfterKill(t, {}, t.testdir()))
   await t.test('on EventStoreDB and MongoDB', async (t) => {
     const { DATA_DIR, ...stores } = await sharedStores(t)
@@ -65,7 +65,7 @@ t.test('after kill -9 all that was not delivered is delivered, in order, with th
   })
 })
 
-/** A delivery that was tried once waits while no server runs, and the clock changes what is known of its times. */
+/** A delivery with one attempt waits while no server runs, and the clock makes its times wrong. */
 async function triedAfterStop(t: Test, times: Partial<Pick<WebhookDelivery, 'at' | 'notBefore'>>) {
   const receiver = await startReceiver(t)
   const environment = { DATA_DIR: t.testdir(), WEBHOOK_ALLOWED_HOSTS: 'loopback' }
@@ -98,11 +98,11 @@ async function triedAfterStop(t: Test, times: Partial<Pick<WebhookDelivery, 'at'
 
 const HOUR = 3_600_000
 
-t.test('what was to be tried again at a time that a wrong clock has set is tried at the next start', (t) =>
+t.test('a retry that a wrong clock has scheduled is attempted at the next start', (t) =>
   triedAfterStop(t, { notBefore: Date.now() + 400 * 24 * HOUR }),
 )
 
-t.test('a clock that was set forward by more than a day gives up nothing that was not tried since', (t) =>
+t.test('a clock that was set forward by more than a day expires no delivery without an attempt since', (t) =>
   triedAfterStop(t, { at: Date.now() - 30 * HOUR, notBefore: 0 }),
 )
 
@@ -120,7 +120,7 @@ t.test('of two nodes one delivers; when it leaves, the other one does', async (t
   for (const title of ['four', 'five']) await send(two.url, '/repos/admin/app/issues', { title })
   const numbers = () => receiver.at('/nodes').map(({ json }) => json.number)
   await until('all are delivered', () => numbers().includes(5))
-  // The server may have stopped before it had the answer to the third: then that one comes again.
+  // The server may have stopped before the answer to the third, which is then sent again.
   t.same([...new Set(numbers())], [1, 2, 3, 4, 5])
   t.ok(numbers().length <= 6, `${numbers()}`)
 })

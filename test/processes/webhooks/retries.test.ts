@@ -4,7 +4,7 @@ import { dueAt, waitAfter } from '../../../src/processes/webhooks/retries.ts'
 const NOW = Date.parse('2026-11-24T12:00:00Z')
 const HOUR = 3_600_000
 
-t.test('every pause is kept while the clock goes on as it should', async (t) => {
+t.test('every pause is kept while the clock is correct', async (t) => {
   for (let attempts = 1; attempts <= 40; attempts++) {
     for (const random of [0, 0.5, 1]) {
       const notBefore = NOW + waitAfter(attempts, random)
@@ -14,6 +14,6 @@ t.test('every pause is kept while the clock goes on as it should', async (t) => 
   t.equal(dueAt(NOW - HOUR, NOW), NOW - HOUR)
 })
 
-t.test('a clock that was set back makes nothing wait longer than the longest pause', async (t) => {
+t.test('a clock that was set back delays a retry by at most the longest pause', async (t) => {
   for (const hours of [1, 24, 24 * 3650]) t.equal(dueAt(NOW + hours * HOUR, NOW), NOW)
 })

@@ -1,4 +1,4 @@
-/** What a node that stood still has sent: the other nodes have gone on meanwhile. */
+/** Deliveries of a suspended node, while the other nodes continue. */
 import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { NODES } from '../../../src/events/nodes/membership.ts'
@@ -10,7 +10,7 @@ import { until } from '../../until.ts'
 import { admin, hook, send } from './admin-requests.ts'
 import { startReceiver } from './receiver.ts'
 
-/** Does to a node what the other ones do when they see no beat of it. Resolves when it has joined them again. */
+/** Fences a node out, as the others do when its heartbeats are missing. Resolves when it has rejoined. */
 async function fenceOut(t: Test, mongodbUrl: string, { services: { nodes } }: TestServer): Promise<void> {
   const database = openMongoDatabase(mongodbUrl, 'the nodes')
   t.teardown(() => database.close())
@@ -19,7 +19,7 @@ async function fenceOut(t: Test, mongodbUrl: string, { services: { nodes } }: Te
   await until('it is back, as another incarnation', () => nodes.self().id !== id && nodes.isMember())
 }
 
-/** One node stands still while it waits for an answer, the other one goes on without it, and then the answer comes. */
+/** One node is suspended while it waits for an answer, the other continues without it, and then the answer arrives. */
 async function deliveredAfterStandstill(t: Test, answerLate: (response: ServerResponse) => void) {
   const receiver = await startReceiver(t)
   const stores = await sharedStores(t)
@@ -49,39 +49,33 @@ async function deliveredAfterStandstill(t: Test, answerLate: (response: ServerRe
   )
 }
 
-t.test(
-  'a node that stood still while it sent something does not send it again after what came later',
-  async (t) => {
-    await t.test('when the receiver has refused it', (t) =>
-      deliveredAfterStandstill(t, (response) => response.writeHead(503).end()),
-    )
-    await t.test('when the connection has ended', (t) =>
-      deliveredAfterStandstill(t, (response) => response.destroy()),
-    )
-  },
-)
+t.test('a suspended node does not repeat a delivery after later ones', async (t) => {
+  await t.test('when the receiver has refused it', (t) =>
+    deliveredAfterStandstill(t, (response) => response.writeHead(503).end()),
+  )
+  await t.test('when the connection has ended', (t) =>
+    deliveredAfterStandstill(t, (response) => response.destroy()),
+  )
+})
 
-t.test(
-  'a node without which the others went on runs no process any more, also when nothing happens',
-  async (t) => {
-    const stores = await sharedStores(t)
-    const one = await startTestServer(t, { ...stores, NODE_NAME: 'one', LOG_LEVEL: 'fatal' })
-    const two = await startTestServer(t, { ...stores, NODE_NAME: 'two', LOG_LEVEL: 'fatal' })
-    const runs = async ({ url }: TestServer) => {
-      const answer = await fetch(`${url}/metrics`, { headers: { authorization: admin } })
-      return (await answer.text()).includes('mergelog_process_stopped{process="webhooks"}')
-    }
-    await until('the first one runs it', () => runs(one))
-    t.notOk(await runs(two))
-    const { id } = one.services.nodes.self()
-    await fenceOut(t, stores.MONGODB_URL, one)
-    const name = checkpointName('webhooks')
-    const holder = async () => (await two.services.readStore.shared?.read([name]))?.get(name)?.holder
-    await until('one of them has taken it', async () => ![id, undefined].includes(await holder()))
-    const others = (await holder()) === two.services.nodes.self().id ? [one, two] : [two, one]
-    await until('the other one does not run it', async () => {
-      const [other = false, taker = false] = await Promise.all(others.map(runs))
-      return taker && !other
-    })
-  },
-)
+t.test('a fenced-out node runs no process any more, also without new events', async (t) => {
+  const stores = await sharedStores(t)
+  const one = await startTestServer(t, { ...stores, NODE_NAME: 'one', LOG_LEVEL: 'fatal' })
+  const two = await startTestServer(t, { ...stores, NODE_NAME: 'two', LOG_LEVEL: 'fatal' })
+  const runs = async ({ url }: TestServer) => {
+    const answer = await fetch(`${url}/metrics`, { headers: { authorization: admin } })
+    return (await answer.text()).includes('mergelog_process_stopped{process="webhooks"}')
+  }
+  await until('the first one runs it', () => runs(one))
+  t.notOk(await runs(two))
+  const { id } = one.services.nodes.self()
+  await fenceOut(t, stores.MONGODB_URL, one)
+  const name = checkpointName('webhooks')
+  const holder = async () => (await two.services.readStore.shared?.read([name]))?.get(name)?.holder
+  await until('one of them has taken it', async () => ![id, undefined].includes(await holder()))
+  const others = (await holder()) === two.services.nodes.self().id ? [one, two] : [two, one]
+  await until('the other one does not run it', async () => {
+    const [other = false, taker = false] = await Promise.all(others.map(runs))
+    return taker && !other
+  })
+})

@@ -30,7 +30,7 @@ const eventAt = (position: number, sequence: string): RecordedEvent => ({
 })
 
 t.test(
-  'recent batches are bounded by their size: of what is dropped, every document counts as changed',
+  'recent batches are bounded by their size: after an eviction, every document counts as changed',
   async (t) => {
     const model = readModel(fold)
     const recent = createRecentBatches()

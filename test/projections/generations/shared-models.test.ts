@@ -35,7 +35,7 @@ async function startStores(t: Test) {
       ...node,
       view,
       model,
-      /** What a request to this server shows. */
+      /** The answer of a request to this server. */
       async count(id: string) {
         await projector.current()
         return (await view.get(id))?.count
@@ -47,24 +47,21 @@ async function startStores(t: Test) {
   return { events, double, gone, server }
 }
 
-t.test(
-  'read your writes across nodes: what one server answers for is shown by a query on any of them',
-  async (t) => {
-    const { events, server } = await startStores(t)
-    const nodes = [await server(), await server(), await server()]
-    t.same(await Promise.all(nodes.map(({ holds }) => holds())), [true, false, false], 'one of them writes')
-    for (let i = 1; i <= 60; i++) {
-      // Each has the document of the round before in its memory.
-      const { position } = await take(events, 'a')
-      const [answering, asked] = [nodes[i % 3], nodes[(i + 1) % 3]]
-      t.equal(await answering?.projector.waitFor(position, 5000), true)
-      t.equal(await asked?.count('a'), i)
-      await answering?.count('a')
-    }
-  },
-)
+t.test('read your writes across nodes: a query on any server shows an acknowledged write', async (t) => {
+  const { events, server } = await startStores(t)
+  const nodes = [await server(), await server(), await server()]
+  t.same(await Promise.all(nodes.map(({ holds }) => holds())), [true, false, false], 'one of them writes')
+  for (let i = 1; i <= 60; i++) {
+    // Each has the document of the previous round in its cache.
+    const { position } = await take(events, 'a')
+    const [answering, asked] = [nodes[i % 3], nodes[(i + 1) % 3]]
+    t.equal(await answering?.projector.waitFor(position, 5000), true)
+    t.equal(await asked?.count('a'), i)
+    await answering?.count('a')
+  }
+})
 
-t.test('a server that writes all read models alone asks nobody', async (t) => {
+t.test('a server that writes all read models alone reads no positions of others', async (t) => {
   const { events, server } = await startStores(t)
   const alone = await server()
   const { position } = await take(events, 'a')
@@ -74,7 +71,7 @@ t.test('a server that writes all read models alone asks nobody', async (t) => {
   t.equal(await alone.count('a'), 1)
 })
 
-t.test('all requests that come during one look share the next one', async (t) => {
+t.test('all requests that arrive during one read share the next one', async (t) => {
   const { events, double, server } = await startStores(t)
   const nodes = [await server(), await server()]
   const { position } = await take(events, 'a')
@@ -85,7 +82,7 @@ t.test('all requests that come during one look share the next one', async (t) =>
   t.ok(double.commands.length - before < 20, `${double.commands.length - before} commands for 100 requests`)
 })
 
-t.test('one of each: when the server that writes is gone, another one goes on where it was', async (t) => {
+t.test('one of each: when the writer is gone, another server continues from its position', async (t) => {
   const { events, gone, server } = await startStores(t)
   const [one, other] = [await server(), await server()]
   const { position } = await take(events, 'a', 3)
@@ -100,7 +97,7 @@ t.test('one of each: when the server that writes is gone, another one goes on wh
 })
 
 t.test(
-  'a server that follows passes events that touch nothing, though the writer has not moved its checkpoint',
+  'a following server passes events without changes, although the writer has not moved its checkpoint',
   async (t) => {
     const { events, double, server } = await startStores(t)
     const [writer, follower] = [await server(), await server()]
@@ -119,7 +116,7 @@ t.test(
   },
 )
 
-t.test('a server that stops gives up what it writes', async (t) => {
+t.test('a stopping server releases its models', async (t) => {
   const { events, server } = await startStores(t)
   const [one, other] = [await server(), await server()]
   await one.stop()
@@ -128,32 +125,29 @@ t.test('a server that stops gives up what it writes', async (t) => {
   t.equal(await other.projector.waitFor(position, 5000), true)
 })
 
-t.test(
-  'a server that was taken for gone writes nothing more, answers 503, and comes back as another',
-  async (t) => {
-    const { events, gone, server } = await startStores(t)
-    const [hung, other] = [await server(), await server()]
-    const first = await take(events, 'a')
-    await hung.projector.waitFor(first.position, 5000)
-    t.equal(await hung.count('a'), 1)
-    // It does not know yet.
-    hung.membership.stopped = true
-    gone.add(hung.membership.id)
-    await until('the other one has taken the model', other.holds)
-    const second = await take(events, 'a')
-    await other.projector.waitFor(second.position, 5000)
-    await t.rejects(hung.projector.current() ?? Promise.resolve(), StoreUnavailable)
-    hung.membership.id = randomUUID()
-    hung.membership.stopped = false
-    t.equal(await hung.count('a'), 2, 'its own memory is older')
-    t.notOk(await hung.holds())
-    const third = await take(events, 'a')
-    t.equal(await hung.projector.waitFor(third.position, 5000), true)
-    t.equal(await hung.count('a'), 3)
-  },
-)
+t.test('a fenced-out server writes nothing more, answers 503, and returns as another', async (t) => {
+  const { events, gone, server } = await startStores(t)
+  const [hung, other] = [await server(), await server()]
+  const first = await take(events, 'a')
+  await hung.projector.waitFor(first.position, 5000)
+  t.equal(await hung.count('a'), 1)
+  // It does not know yet.
+  hung.membership.stopped = true
+  gone.add(hung.membership.id)
+  await until('the other one has taken the model', other.holds)
+  const second = await take(events, 'a')
+  await other.projector.waitFor(second.position, 5000)
+  await t.rejects(hung.projector.current() ?? Promise.resolve(), StoreUnavailable)
+  hung.membership.id = randomUUID()
+  hung.membership.stopped = false
+  t.equal(await hung.count('a'), 2, 'its own memory is older')
+  t.notOk(await hung.holds())
+  const third = await take(events, 'a')
+  t.equal(await hung.projector.waitFor(third.position, 5000), true)
+  t.equal(await hung.count('a'), 3)
+})
 
-t.test('the store refuses the checkpoint of a server that has lost its model without knowing', async (t) => {
+t.test('the store refuses the checkpoint of a server that has unknowingly lost its model', async (t) => {
   const { events, server } = await startStores(t)
   const [one, other] = [await server(), await server()]
   const { shared } = other.generations.current
@@ -182,7 +176,7 @@ t.test('rebuild with every node switching together', async (t) => {
   } as const
   await one.generations.current.apply([spoiled], new Map())
   t.equal(await other.count('a'), -1)
-  // The one that does not write is asked.
+  // The server that does not write is asked.
   for await (const { done } of other.rebuild([other.model])) {
     if (!done) t.equal(await one.count('a'), -1)
   }
@@ -196,7 +190,7 @@ t.test('rebuild with every node switching together', async (t) => {
 })
 
 t.test(
-  'what a rebuild has replaced stays for reads of other nodes, whichever node removes old documents',
+  'documents replaced by a rebuild stay for reads of other nodes, whichever node removes them',
   async (t) => {
     const { events, startNode } = await startShared(t)
     const unheldMs = 600_000
@@ -210,7 +204,7 @@ t.test(
   },
 )
 
-t.test('a rebuild that is cancelled leaves nothing; of two at once, one counts', async (t) => {
+t.test('a cancelled rebuild leaves no documents; of two at once, one counts', async (t) => {
   const { events, server } = await startStores(t)
   const [one, other] = [await server(), await server()]
   const { position } = await take(events, 'a', 600)
@@ -253,7 +247,7 @@ t.test("rolling upgrade: a fold's new version builds beside the old one", async 
 })
 
 t.test(
-  'rolling upgrade: an event of a newer schema stops the older writer alone; a newer one goes on',
+  'rolling upgrade: an event of a newer schema stops only the older writer; a newer one continues',
   async (t) => {
     const { events, server } = await startStores(t)
     const older = await server(tally(), {
@@ -286,26 +280,23 @@ t.test(
   },
 )
 
-t.test(
-  'rolling upgrade: an event that only the writer can read does not stop those who follow',
-  async (t) => {
-    const { events, server } = await startStores(t)
-    const one = await server()
-    const older = await server(tally(), {
-      ...events,
-      async *subscribe(options) {
-        for await (const batch of events.subscribe(options))
-          yield batch.map((event) =>
-            event.type === 'NumberTaken' ? { ...event, type: 'FromTheFuture' } : event,
-          )
-      },
-    })
-    const { position } = await take(events, 'a')
-    await one.projector.waitFor(position, 5000)
-    t.equal(await older.projector.waitFor(position, 5000), true)
-    t.equal(await older.count('a'), 1)
-    const next = await take(events, 'a')
-    await older.projector.waitFor(next.position, 5000)
-    t.equal(await older.count('a'), 2, 'it forgets all documents that the event may have changed')
-  },
-)
+t.test('rolling upgrade: an event that only the writer can read does not stop the followers', async (t) => {
+  const { events, server } = await startStores(t)
+  const one = await server()
+  const older = await server(tally(), {
+    ...events,
+    async *subscribe(options) {
+      for await (const batch of events.subscribe(options))
+        yield batch.map((event) =>
+          event.type === 'NumberTaken' ? { ...event, type: 'FromTheFuture' } : event,
+        )
+    },
+  })
+  const { position } = await take(events, 'a')
+  await one.projector.waitFor(position, 5000)
+  t.equal(await older.projector.waitFor(position, 5000), true)
+  t.equal(await older.count('a'), 1)
+  const next = await take(events, 'a')
+  await older.projector.waitFor(next.position, 5000)
+  t.equal(await older.count('a'), 2, 'it forgets all documents that the event may have changed')
+})

@@ -6,7 +6,7 @@ import { openStores } from '../../stores.ts'
 
 const DAY = 24 * 3_600_000
 
-t.test('maintenance whose time a clock has set that was ahead is due now', async (t) => {
+t.test('maintenance scheduled by a clock that was ahead is due now', async (t) => {
   const usage = createDiskUsage(openStores(t).views)
   await usage.prepare()
   const now = Date.now()
@@ -27,21 +27,18 @@ t.test('maintenance whose time a clock has set that was ahead is due now', async
   )
 })
 
-t.test(
-  'what was written and not measured yet counts, also when the clock is set forward meanwhile',
-  async (t) => {
-    const setClock = clockOf(t)
-    const usage = createDiskUsage(openStores(t).views)
-    await usage.prepare()
-    const repository = { ownerId: 1, repoId: 1 }
-    const reservation = await usage.reserve(repository, 100, 150)
-    t.equal(await usage.reserve(repository, 100, 150), undefined, 'too much together')
-    reservation?.end('written')
-    setClock(3_600_000)
-    t.equal(await usage.totalOf(1), 100)
-    t.equal(await usage.reserve(repository, 100, 150), undefined)
-    const measured = { gitBytes: 90, attachmentBytes: 0, totalBytes: 90, pending: false, dueAt: 0 }
-    await usage.put({ ...repository, ...measured, measuredAt: new Date().toISOString() })
-    t.equal(await usage.totalOf(1), 90, 'once it is measured, that counts')
-  },
-)
+t.test('unmeasured writes count, even if the clock is set forward meanwhile', async (t) => {
+  const setClock = clockOf(t)
+  const usage = createDiskUsage(openStores(t).views)
+  await usage.prepare()
+  const repository = { ownerId: 1, repoId: 1 }
+  const reservation = await usage.reserve(repository, 100, 150)
+  t.equal(await usage.reserve(repository, 100, 150), undefined, 'too much together')
+  reservation?.end('written')
+  setClock(3_600_000)
+  t.equal(await usage.totalOf(1), 100)
+  t.equal(await usage.reserve(repository, 100, 150), undefined)
+  const measured = { gitBytes: 90, attachmentBytes: 0, totalBytes: 90, pending: false, dueAt: 0 }
+  await usage.put({ ...repository, ...measured, measuredAt: new Date().toISOString() })
+  t.equal(await usage.totalOf(1), 90, 'once it is measured, that counts')
+})

@@ -99,7 +99,7 @@ async function refusalOf(subscribing: Promise<Subscriber>): Promise<string | und
   return undefined
 }
 
-t.test('at most as many clients subscribe as there are places', async (t) => {
+t.test('the number of subscribed clients is limited', async (t) => {
   const { live } = setUp(t, { subscribers: 2 })
   const [first] = await Promise.all([live.subscribe(ALICE), live.subscribe(BOB)])
   t.equal(await refusalOf(live.subscribe('account 3')), 'unavailable')
@@ -135,7 +135,7 @@ t.test('a subscription that fails frees its place', async (t) => {
   t.ok(await live.subscribe(ALICE))
 })
 
-t.test('a subscriber that is too slow for the buffer reads the log, and misses nothing', async (t) => {
+t.test('a subscriber that is too slow for the buffer reads the log, and misses no event', async (t) => {
   const { follow, write } = setUp(t, { events: 3 })
   await write(0)
   const { batches } = await follow('first')
@@ -172,7 +172,7 @@ t.test('without events a subscriber gets empty batches', async (t) => {
   }
 })
 
-t.test('the wait ends when the client has gone', async (t) => {
+t.test('the wait ends when the client disconnects', async (t) => {
   const { follow } = setUp(t, { silenceMs: 60_000 })
   const { batches, gone } = await follow('now')
   const next = batches.next()

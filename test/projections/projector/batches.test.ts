@@ -11,7 +11,7 @@ import { until } from '../../until.ts'
 
 interface Tally {
   count: number
-  /** More than the projector keeps of what it has written. */
+  /** More than the cache of written documents holds. */
   padding: string
 }
 
@@ -20,7 +20,7 @@ const PADDING = 'x'.repeat(200_000)
 /** Enough for two batches. */
 const EVENTS = 1500
 
-/** A fold that counts numbers by their sequence, and says which positions it has folded. */
+/** A fold that counts numbers by their sequence, and records the folded positions. */
 function counting(folded: number[] = []): Fold<Tally> {
   return {
     collection: tallies,
@@ -45,14 +45,14 @@ async function takeMany(events: EventStore): Promise<number> {
   return (await takeHalf(events)).position
 }
 
-/** A log that says how far its subscriptions are, as EventStoreDB does. `told` is called after the reader was told. */
+/** A log that reports the position of its subscriptions, as EventStoreDB does. `told` is called after each report. */
 const passing = (events: EventStore, told: () => void): EventStore => ({
   ...events,
   async *subscribe(options) {
     for await (const batch of events.subscribe(options)) {
       yield batch
       options.passed?.(batch.at(-1)?.position ?? options.after)
-      // The reader takes it in a later turn.
+      // The reader takes it in a later iteration.
       setImmediate(told)
     }
   },
@@ -70,8 +70,8 @@ function project(t: Test, events: EventStore, views: ReadStore, fold: Fold<Tally
 }
 
 /**
- * A store whose first write with documents ends only when it is told to, with an error if it is told one. `folded` resolves
- * when it has the documents.
+ * A store whose first write with documents ends on demand, with an error if given. `folded` resolves when it has the
+ * documents.
  */
 function slowly(views: ReadStore) {
   const { promise: folded, resolve: isFolded } = Promise.withResolvers<void>()
@@ -97,8 +97,8 @@ function slowly(views: ReadStore) {
 }
 
 /**
- * Starts a projector on a log of two batches. Resolves when the first one is folded, and not yet written; `end` ends that
- * write.
+ * Starts a projector on a log of two batches. Resolves when the first one is folded, and not yet written; `end` ends
+ * that write.
  */
 async function firstFolded(t: Test) {
   const { events, views } = openStores(t)
@@ -130,7 +130,7 @@ t.test('a batch whose write fails is folded again', async (t) => {
   t.equal(folded.length, first + EVENTS)
 })
 
-t.test('documents that are exchanged between two batches are what the next one is folded on', async (t) => {
+t.test('the next batch is folded on documents that were exchanged between two batches', async (t) => {
   const { views, position, projector, end } = await firstFolded(t)
   let first = 0
   const exchanged = projector.exchange('tallies', async (upTo) => {
@@ -146,7 +146,7 @@ t.test('documents that are exchanged between two batches are what the next one i
   t.match(await views.get(tallies, 'a'), { count: 1_000_000 + EVENTS - first })
 })
 
-t.test('a read model that stops in a batch takes nothing of the next one', async (t) => {
+t.test('a read model that stops in a batch takes no event of the next one', async (t) => {
   const { events, views } = openStores(t)
   await takeMany(events)
   const { slow, end } = slowly(views)
@@ -172,27 +172,24 @@ for (const [how, failure] of [
   ['slow', undefined],
   ['slow, and fails', new StoreUnavailable('away')],
 ] as const) {
-  t.test(
-    `what the subscription has passed does not count before its last batch is written: ${how}`,
-    async (t) => {
-      const { events, views } = openStores(t)
-      const { position } = await takeHalf(events)
-      const { slow, end } = slowly(views)
-      let hasPassed = false
-      const told = () => {
-        hasPassed = true
-      }
-      const projector = project(t, passing(events, told), slow, counting())
-      await projector.start()
-      await until('the subscription has passed the batch', () => hasPassed)
-      t.ok(projector.position() < position)
-      t.equal(await projector.waitFor(position, 0), false)
-      end(failure)
-      t.equal(await projector.waitFor(position, 60_000), true)
-      t.match(await views.get(tallies, 'a'), { count: EVENTS / 2 })
-      const { position: next } = await takeHalf(events)
-      t.equal(await projector.waitFor(next, 60_000), true)
-      t.match(await views.get(tallies, 'a'), { count: EVENTS })
-    },
-  )
+  t.test(`the passed position does not count before the last batch is written: ${how}`, async (t) => {
+    const { events, views } = openStores(t)
+    const { position } = await takeHalf(events)
+    const { slow, end } = slowly(views)
+    let hasPassed = false
+    const told = () => {
+      hasPassed = true
+    }
+    const projector = project(t, passing(events, told), slow, counting())
+    await projector.start()
+    await until('the subscription has passed the batch', () => hasPassed)
+    t.ok(projector.position() < position)
+    t.equal(await projector.waitFor(position, 0), false)
+    end(failure)
+    t.equal(await projector.waitFor(position, 60_000), true)
+    t.match(await views.get(tallies, 'a'), { count: EVENTS / 2 })
+    const { position: next } = await takeHalf(events)
+    t.equal(await projector.waitFor(next, 60_000), true)
+    t.match(await views.get(tallies, 'a'), { count: EVENTS })
+  })
 }

@@ -46,7 +46,7 @@ function project(events: EventStore, views: ReadStore, folds: Fold<Tally>[] = [t
   return createProjector({ log, events, views, models: folds.map(readModel) })
 }
 
-t.test('a reader that waits for a position sees what was written there', async (t) => {
+t.test('a reader that waits for a position sees the documents of that position', async (t) => {
   const { events, views } = openStores(t)
   const projector = project(events, views)
   await projector.start()
@@ -58,7 +58,7 @@ t.test('a reader that waits for a position sees what was written there', async (
   }
 })
 
-t.test('a projector says when it has the events that the log had at its start', async (t) => {
+t.test('a projector reports when it has the events that the log had at its start', async (t) => {
   const { events, views } = openStores(t)
   await take(events, 'a', 10)
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
@@ -120,7 +120,7 @@ t.test('documents without their checkpoint (a crash between the two) are not cou
   t.same(await views.get(tallies, 'a'), { count: 10 })
 })
 
-t.test('a fold with a new version makes its documents again, and no others', async (t) => {
+t.test('a fold with a new version rebuilds its documents, and no others', async (t) => {
   const { events, views } = openStores(t)
   const { position } = await take(events, 'a', 3)
   const other: Fold<Tally> = { ...tally, collection: others }
@@ -325,7 +325,7 @@ t.test(
 )
 
 t.test(
-  'a document that the projector has written is not read again, until somebody else may have written it',
+  'a document that the projector has written is not read again, until another writer may have changed it',
   async (t) => {
     const { events, views } = openStores(t)
     const read: string[] = []
@@ -395,14 +395,14 @@ t.test('a document that an event begins is not read; a later version of it stays
   t.same(await views.get(tallies, 'a'), { count: 2 })
 })
 
-/** A projector, and the ids of the documents that it reported as touched: caches drop them. */
+/** A projector, and the ids of the documents that it reported as changed: caches evict them. */
 function recording(events: EventStore, views: ReadStore) {
   const reported: string[] = []
   const applied = (touched: readonly Touched[]) => void reported.push(...touched.map(({ id }) => id))
   return { reported, projector: createProjector({ log, events, views, models: [readModel(tally)], applied }) }
 }
 
-t.test('documents that were written before the store was lost are reported, too', async (t) => {
+t.test('documents written before the store was lost are reported, too', async (t) => {
   const { events, views } = openStores(t)
   let losses = 1
   const flaky: ReadStore = {
@@ -429,7 +429,7 @@ t.test('documents that another node wrote first are reported, too', async (t) =>
   const { position } = await take(events, 'a')
   await quick.waitFor(position, 5000)
   await quick.stop()
-  // The state that the slower node finds: the document exists, but the checkpoint is before its event.
+  // The state for the slower node: the document exists, but the checkpoint is before its event.
   await views.apply([], new Map([['tallies', { position: position - 1, version: 1 }]]))
   const slow = recording(events, views)
   await slow.projector.start()
@@ -454,7 +454,7 @@ t.test(
   },
 )
 
-t.test('a start that makes a read model again says what the log lacks, as a rebuild does', async (t) => {
+t.test('a start that rebuilds a read model reports gaps of the log, as a rebuild does', async (t) => {
   const { events, views } = openStores(t)
   await take(events, 'a', 3)
   await take(events, 'b', 2)
@@ -490,7 +490,7 @@ t.test('a start that makes a read model again says what the log lacks, as a rebu
   t.match(lines, [lacks, lacks])
 })
 
-t.test('it says so, too, where the log ends with an event of another application', async (t) => {
+t.test('it reports them also where the log ends with a foreign event', async (t) => {
   const { events, views } = openStores(t)
   await take(events, 'a', 3)
   const { position: end } = await take(events, 'others')

@@ -221,7 +221,7 @@ t.test('a cancelled rebuild leaves no documents in the spare generation', async 
 })
 
 t.test(
-  'the next process empties the spare generations that an earlier one left, but not those of a running rebuild',
+  'the next process empties the leftover spare generations, but not those of a running rebuild',
   async (t) => {
     const { events, generations, rebuild, freeSpares, caughtUp } = await following(t)
     await take(events, 'a', 600)

@@ -1,4 +1,4 @@
-/** Read models that stop: what they keep, what they name, and that the others go on. On both kinds of logs. */
+/** Stopped read models: what they keep and report, and that the others continue. On both kinds of logs. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -19,7 +19,7 @@ interface Tally {
   count: number
 }
 
-/** A fold that counts the numbers that were taken, and throws at those of the sequence `poison`. */
+/** A fold that counts numbers, and throws at those of the sequence `poison`. */
 function tally(name: string, where: 'nowhere' | 'touches' | 'evolve' = 'nowhere'): Fold<Tally> {
   const throwAt = (place: string, event: DomainEvent) => {
     if (place === where && event.type === 'NumberTaken' && event.data.sequence === 'poison')
@@ -59,7 +59,7 @@ async function take(events: EventStore, sequence: string): Promise<Position> {
   return position
 }
 
-/** Appends an event of any type and data to a stream of ours, as a newer version or a damaged one may have done. */
+/** Appends an event of any type and data to a stream, as from a newer version or a damaged one. */
 async function appendAnything(events: EventStore, type: string, data: object): Promise<Position> {
   const at = new Date().toISOString()
   const metadata = { actor: null, at, correlationId: 'c', causationId: 'c', schema: 1 }
@@ -93,7 +93,7 @@ async function setUp(t: Test, open: (t: Test) => Promise<EventStore>) {
 
 for (const [name, open] of Object.entries(logs)) {
   t.test(
-    `${name}: a checkpoint is the position of the last event taken; after a restart the reason is named again, the others go on`,
+    `${name}: a checkpoint is the position of the last event taken; after a restart the reason is reported again, the others continue`,
     async (t) => {
       const { events, views, lines, start } = await setUp(t, open)
       const folds = [tally('good'), tally('picky', 'evolve')]

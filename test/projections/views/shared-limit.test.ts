@@ -5,7 +5,7 @@ import { createSharedLimit } from '../../../src/projections/views/shared-limit.t
 const cacheOf = (maxSize: number) =>
   new LRUCache<string, number>({ maxSize, sizeCalculation: (size: number) => size })
 
-t.test('one cache may have all that several may have together', async (t) => {
+t.test('one cache may use the whole shared limit', async (t) => {
   const limit = createSharedLimit(10)
   const [one] = [limit.share(cacheOf(10)), limit.share(cacheOf(10))]
   one.set('a', 9)
@@ -13,7 +13,7 @@ t.test('one cache may have all that several may have together', async (t) => {
   t.equal(one.calculatedSize, 9)
 })
 
-t.test('when caches have too much together, the one that has most forgets its oldest', async (t) => {
+t.test('when the caches exceed the limit, the largest evicts its oldest entries', async (t) => {
   const limit = createSharedLimit(10)
   const [large, small] = [limit.share(cacheOf(10)), limit.share(cacheOf(10))]
   for (const key of ['a', 'b', 'c']) large.set(key, 3)

@@ -70,7 +70,7 @@ t.test(
   },
 )
 
-t.test('of a large batch the cache takes nothing, and keeps nothing older', async (t) => {
+t.test('a large batch is not cached, and evicts older versions', async (t) => {
   const { view, reads, write } = await aView(t)
   await write(1, { key: '7', n: 1 })
   await write(2, ...Array.from({ length: 101 }, (_, i) => ({ key: `${i}`, n: 2 })))
@@ -100,7 +100,7 @@ t.test('a row of a list is the same document as before until it changes', async 
   )
 })
 
-t.test('questions that find nothing have a limit in memory, too: by what they ask for', async (t) => {
+t.test('cached empty results are limited, too: by the size of their query', async (t) => {
   const { views: store } = openStores(t)
   await store.prepare([cards])
   let asked = 0
@@ -121,7 +121,7 @@ t.test('questions that find nothing have a limit in memory, too: by what they as
   t.equal(asked, 2502, 'it is forgotten')
 })
 
-t.test('all views have one limit: what one has in memory takes from what others may have', async (t) => {
+t.test('all views share one limit: a full cache reduces the others', async (t) => {
   const { views: store } = openStores(t)
   await store.prepare([cards])
   const bodies = ['a', 'b', 'c'].map((key) => ({ key, n: 1 }))
@@ -149,7 +149,7 @@ t.test('all views have one limit: what one has in memory takes from what others 
   t.same(reads, ['a', 'b', 'a', 'b', 'a'], 'the first has forgotten its oldest')
 })
 
-t.test('text that is deep in a document counts for the limits of memory', async (t) => {
+t.test('text deep inside a document counts towards the limits', async (t) => {
   const text = 'x'.repeat(1000)
   for (const document of [{ text }, { deep: { text } }, { list: [text] }, { list: [{ of: { text } }] }]) {
     const size = roughSize(document)

@@ -135,7 +135,7 @@ t.test('consecutive pages contain every visible event once, wherever the hidden 
 })
 
 t.test(
-  'other work gets turns during the search for a page, and the search ends when the client leaves',
+  'the search for a page does not block the event loop, and ends when the client disconnects',
   async (t) => {
     const { shown, asked, page } = await setUp(t, times(5000, 'LabelCreated'))
     let turns = 0

@@ -111,7 +111,7 @@ t.test('filters also apply to new events', async (t) => {
   t.match(await actors.has(1), [{ event: { type: 'CommentAdded', actor: { login: 'bob' } } }])
 })
 
-t.test('a live history ends when the requester loses the right to see it', async (t) => {
+t.test('a live history ends when the requester loses access', async (t) => {
   const { say, path, issue, give } = await repository('private', { private: true })
   await give('bob', 'read')
   const ofIssue = await listen(t, server, 'bob', issue)
@@ -237,7 +237,7 @@ t.test('a server that stops ends live histories, also of clients that do not rea
   await t.resolves(stream.ended)
 })
 
-t.test('streams that clients have left free their subscriptions', async (t) => {
+t.test('streams of disconnected clients free their subscriptions', async (t) => {
   const { issue, say } = await repository('left')
   for (let i = 0; i < 30; i++) {
     const stream = await listen(t, server, 'alice', issue)

@@ -50,13 +50,13 @@ t.test('simultaneous pages agree, and the events that they read are cached', asy
   t.strictSame(await page('alice', 600, 1), { revisions: [600], total: 601, reads: 1 })
 })
 
-t.test('a client that leaves during the reading leaves no incomplete cache entry', async (t) => {
+t.test('a client that disconnects during the reading leaves no incomplete cache entry', async (t) => {
   const { page } = await historyOf(t, 600)
   await page('alice', 0, 1, AbortSignal.abort())
   t.strictSame(await page('alice', 599, 1), { revisions: [599], total: 600, reads: 600 })
 })
 
-t.test('pages have each event once, also when another application wrote into the stream', async (t) => {
+t.test('pages have each event once, also with foreign events in the stream', async (t) => {
   const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
   const events = openEventStoreDb(double.url)
   t.teardown(async () => {

@@ -314,7 +314,7 @@ t.test('the history of the server is for site admins', async (t) => {
   t.equal((await server.fetch(null, path, { headers })).status, 403, 'the token needs the scope')
 })
 
-t.test('Accept chooses the form, and Vary tells caches so', async (t) => {
+t.test('Accept chooses the form, and Vary names it for caches', async (t) => {
   const { path } = await repository('formed')
   const form = async (accept: string, method = 'GET') => {
     const abort = new AbortController()
@@ -467,7 +467,7 @@ t.test('a long history of a slow client', async (t) => {
     t.notOk(typesOf(told).includes('CollaboratorSet'))
   })
 
-  await t.test('breaks off when the requester loses the right to read it', async (t) => {
+  await t.test('breaks off when the requester loses read access', async (t) => {
     const paths = ['history', `issues/${index}/history`]
     const answers = await Promise.all(paths.map((path) => begin(t, 'carol', path)))
     await alice.repos.repoDeleteCollaborator('alice', 'long', 'carol')

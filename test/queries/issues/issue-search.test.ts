@@ -57,7 +57,7 @@ interface Issue {
   assignee: string | null
   updatedAt: string
 }
-/** A simple model of the data. It is searched by looking at all of it. */
+/** A simple model of the data. A search scans all of it. */
 interface Model {
   repositories: Map<number, Repository>
   labels: Map<number, Label>
@@ -198,7 +198,7 @@ const WORDS = [
 ]
 const NAMES = ['bug', 'idea', 'docs', 'secret']
 
-/** Repositories, labels and issues of all kinds. Most users see few of them, and almost none sees the newest issues. */
+/** Repositories, labels and issues of all kinds. Most users see few of them, and very few see the newest issues. */
 async function seed({ below, chance, pick, some }: ReturnType<typeof random>): Promise<Model> {
   const model: Model = { repositories: new Map(), labels: new Map(), issues: [] }
   const stories: Parameters<typeof write>[0][number][] = []
@@ -247,7 +247,7 @@ async function seed({ below, chance, pick, some }: ReturnType<typeof random>): P
       (label) => label.repoId === repoId || label.owner === owner,
     )
     const labels = fitting.length === 0 ? [] : [...new Set(some(fitting, 2))]
-    // Who may not write is assigned no more.
+    // Users without write access are not assigned.
     const writers = [MEMBERS[owner] === undefined ? owner : 'alice', 'admin']
     const [poster, assignee] = [pick(logins), chance(0.3) ? pick(writers) : null]
     const text = () => some(WORDS, 4).join(' ')
@@ -446,7 +446,7 @@ t.test('search.3: a renamed label is found by its new name, a deleted one not at
   }
 })
 
-t.test('new issues, comments, labels and access rights are found immediately', async (t) => {
+t.test('new issues, comments, labels and permissions are effective immediately', async (t) => {
   const { open, issues, label } = await repository('fresh', { private: true })
   const index = await open({ title: 'Unheard-of zebra' })
   const zebras = async (login: string, query: Query = {}) =>

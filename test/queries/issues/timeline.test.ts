@@ -138,7 +138,7 @@ t.test(
   },
 )
 
-t.test('a push by force says so, with the head before it and the new one, as in Gitea', async (t) => {
+t.test('a forced push is marked as such, with the old and the new head, as in Gitea', async (t) => {
   const { timeline } = await repository('forced', { auto_init: true })
   const work = await workTree(t, server.gitUrl('alice', 'alice/forced'))
   await work.git('checkout', '-q', '-b', 'topic')
@@ -163,7 +163,7 @@ t.test('a push by force says so, with the head before it and the new one, as in 
   t.same(await pushed(other), { is_force_push: true, commit_ids: [onto, other] })
 })
 
-t.test('comments are in the timeline as they are now, and deleted ones are not', async (t) => {
+t.test('comments are in the timeline in their current state, and deleted ones are not', async (t) => {
   const { open, say, timeline } = await repository('texts')
   await open()
   const [a, b] = [await say(1, 'a'), await say(1, 'b')]

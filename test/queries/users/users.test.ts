@@ -27,7 +27,7 @@ t.test('only the user and site admins see an e-mail address', async (t) => {
   t.equal(await emailFor(admin), 'Alice@example.org')
 })
 
-t.test('only site admins see who is a site admin', async (t) => {
+t.test('only site admins see the site admin flag', async (t) => {
   const { call, admin } = await identityApp(t)
   t.equal((await call('GET', '/users/admin')).body.is_admin, false)
   t.equal((await call('GET', '/users/admin', { as: admin })).body.is_admin, true)

@@ -56,7 +56,7 @@ t.test(
       starts.push(...reads.splice(0).slice(0, 1))
       t.same([document, last?.revision], [{ count: revision + 1 }, revision])
     }
-    // At a snapshot there is nothing to read.
+    // At a snapshot no event is read.
     t.same(starts, [0, 0, SNAPSHOT_INTERVAL, 2 * SNAPSHOT_INTERVAL, 0])
   },
 )
@@ -86,7 +86,7 @@ t.test('for a revision far after the end, the latest snapshot is found immediate
   })
 })
 
-t.test('snapshots stay within the size limit; a dropped one is made again', async (t) => {
+t.test('snapshots stay within the size limit; an evicted one is created again', async (t) => {
   const { events } = openStores(t)
   const wide: Fold<{ text: string; count: number }> = {
     ...tally,

@@ -1,7 +1,10 @@
 import t from 'tap'
 import { createIdsAhead } from '../../../src/services/writes/ids-ahead.ts'
 
-/** With a clock that only the test moves. `ask` gives an id as `sequences.ts` does: from an append when there is no other. */
+/**
+ * With a clock that only the test moves. `ask` gives an id as `sequences.ts` does: from an append when the pool is
+ * empty.
+ */
 function aheadAt(start = 0) {
   const clock = { now: start }
   const ahead = createIdsAhead(() => clock.now)
@@ -20,7 +23,7 @@ function aheadAt(start = 0) {
   return { clock, ahead, appends, ask }
 }
 
-t.test('where few ids are asked for, none is taken ahead', (t) => {
+t.test('at low demand, no id is taken ahead', (t) => {
   const { clock, appends, ask } = aheadAt()
   const ids = Array.from({ length: 20 }, () => {
     clock.now += 1000
@@ -35,26 +38,23 @@ t.test('where few ids are asked for, none is taken ahead', (t) => {
   t.end()
 })
 
-t.test(
-  'where many are asked for, an append takes up to 100 ahead, and each is given once and in order',
-  (t) => {
-    const { clock, appends, ask } = aheadAt()
-    const ids = Array.from({ length: 2000 }, () => {
-      clock.now += 2
-      return ask()
-    })
-    t.same(
-      ids,
-      ids.map((_, i) => i + 1),
-      'none was too old',
-    )
-    t.equal(Math.max(...appends), 101)
-    t.ok(appends.length < 40, `${appends.length} appends`)
-    t.end()
-  },
-)
+t.test('at high demand, an append takes up to 100 ids ahead, and each is used once and in order', (t) => {
+  const { clock, appends, ask } = aheadAt()
+  const ids = Array.from({ length: 2000 }, () => {
+    clock.now += 2
+    return ask()
+  })
+  t.same(
+    ids,
+    ids.map((_, i) => i + 1),
+    'none was too old',
+  )
+  t.equal(Math.max(...appends), 101)
+  t.ok(appends.length < 40, `${appends.length} appends`)
+  t.end()
+})
 
-t.test('an id that was taken ahead is never given after a second', (t) => {
+t.test('an id that was taken ahead expires after a second', (t) => {
   const { clock, ahead, ask } = aheadAt()
   for (let i = 0; i < 50; i++) ask()
   ahead.keep('ids-issue', 1000, 1010)
@@ -66,7 +66,7 @@ t.test('an id that was taken ahead is never given after a second', (t) => {
   t.end()
 })
 
-t.test('each sequence has its own', (t) => {
+t.test('each sequence has its own ids', (t) => {
   const { ahead } = aheadAt()
   ahead.keep('ids-issue', 7, 8)
   t.equal(ahead.give('ids-comment'), undefined)

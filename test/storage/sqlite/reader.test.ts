@@ -23,7 +23,7 @@ async function opened(t: Test) {
   return { db, reader }
 }
 
-t.test('the event loop goes on while a read is under way, and the read can be ended', async (t) => {
+t.test('a running read does not block the event loop, and can be aborted', async (t) => {
   const { db, reader } = await opened(t)
   const end = new AbortController()
   const reading = reader.value(ENDLESS, [], end.signal)
@@ -37,7 +37,7 @@ t.test('the event loop goes on while a read is under way, and the read can be en
   t.equal(await reader.value(COUNT, [], never), 1, 'and the connection goes on')
 })
 
-t.test('a read that has not begun can be ended, too', async (t) => {
+t.test('a waiting read can be aborted, too', async (t) => {
   const { reader } = await opened(t)
   const end = new AbortController()
   const reading = reader.value(ENDLESS, [], end.signal)
@@ -46,7 +46,7 @@ t.test('a read that has not begun can be ended, too', async (t) => {
   await t.rejects(reader.value(COUNT, [], end.signal), { message: 'enough' })
 })
 
-t.test('each read sees what was written before it', async (t) => {
+t.test('each read sees all earlier writes', async (t) => {
   const { db, reader } = await opened(t)
   const insert = db.prepare('INSERT INTO things VALUES (?)')
   for (let n = 1; n <= 3; n++) {
@@ -57,7 +57,7 @@ t.test('each read sees what was written before it', async (t) => {
   t.equal(await reader.value('SELECT name FROM things WHERE name > ?', ['z'], never), undefined)
 })
 
-t.test('a read that failed does not spoil the next one, and nothing can be written', async (t) => {
+t.test('a failed read does not affect the next one, and writes are refused', async (t) => {
   const { reader } = await opened(t)
   const broken = "SELECT json_extract('{', '$.a')"
   for (let i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/** What rows leave behind when they move between pages is overwritten by a purge. */
+/** A purge overwrites the remains of rows that moved between pages. */
 import { spawnSync } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ const texts = { name: 'texts', indexes: [], arrays: [] }
 const put = (i: number, body: string, position: number) =>
   ({ op: 'put', collection: texts, id: `${i}`, position, body: { body } }) as const
 
-t.test('a purge leaves nothing of rows that were replaced', async (t) => {
+t.test('a purge removes all traces of replaced rows', async (t) => {
   const file = join(t.testdir(), 'views.db')
   const store = openSqliteReadStore(file)
   t.teardown(() => store.close())
@@ -33,7 +33,7 @@ t.test('a purge leaves nothing of rows that were replaced', async (t) => {
     return files.reduce((sum, content) => sum + content.toString('latin1').split('SECRET').length - 1, 0)
   }
   t.ok((await left()) > 0, 'before it, the files have some')
-  // It remembers the pages as they are now.
+  // It records the current pages.
   const other = openSqlite(file, 'NORMAL')
   t.teardown(() => other.close())
   other.exec('SELECT sum(length(body)) FROM doc_texts')
@@ -45,7 +45,7 @@ t.test('a purge leaves nothing of rows that were replaced', async (t) => {
   other.exec('UPDATE doc_texts SET position = position + 1')
   t.equal(await left(), 0, 'no other connection brings it back')
 
-  // Whoever thinks that it is the last one to close the database deletes the WAL.
+  // A connection that believes to be the last one deletes the WAL when it closes.
   const { ino } = await stat(`${file}-wal`)
   const visit = `const db = new (require('node:sqlite').DatabaseSync)(${JSON.stringify(file)})
     db.exec('SELECT count(*) FROM doc_texts')

@@ -66,7 +66,7 @@ t.test('a writer whose file could not be opened at first overwrites what it dele
   t.notMatch(await readFile(file, 'latin1'), /SECRET|never/)
 })
 
-t.test('a WAL that a reader has made large gives its space back when the reader is gone', async (t) => {
+t.test('a WAL that a reader has made large shrinks when the reader is gone', async (t) => {
   const file = join(t.testdir(), 'file.db')
   const db = openSqlite(file, 'OFF')
   t.teardown(() => db.close())

@@ -33,7 +33,7 @@ export type ErasureServices = Pick<
   | 'projector'
   | 'rebuilder'
   | 'attachments'
-  | 'turns'
+  | 'runExclusive'
 >
 
 type Discussion = IssueRef & { isPull: boolean }
@@ -110,7 +110,7 @@ export function finishErasure(
   context: CommandContext,
   issue: Discussion,
 ): Promise<void> {
-  return services.turns(lockKeyOf(issue), async () => {
+  return services.runExclusive(lockKeyOf(issue), async () => {
     const { pending } = await erasableIn(services.texts.stored, issue)
     const last = pending.at(-1)
     if (last === undefined) return

@@ -102,7 +102,7 @@ export async function moveHead(
   { repoId, index }: IssueRef,
 ): Promise<void> {
   await services
-    .turns(`head of ${repoId}.${index}`, async () => {
+    .runExclusive(`head of ${repoId}.${index}`, async () => {
       const state = await pulls.load(services, { repoId, index })
       if (state.status !== 'open') return
       const to = await recordedTip(services, state.head)

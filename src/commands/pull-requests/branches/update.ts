@@ -101,7 +101,7 @@ async function updatePull(
   { updaterNow, ...wanted }: Omit<Update, 'updater'> & { updaterNow: () => Promise<AccountDocument> },
 ): Promise<void> {
   const { repository } = wanted
-  await services.turns(mergeLockKey(repository.id), async () => {
+  await services.runExclusive(mergeLockKey(repository.id), async () => {
     const update = { ...wanted, updater: await updaterNow() }
     const state = await pulls.load(services, { repoId: repository.id, index })
     if (state.status === 'none') throw new Refused(refuse.notFound('pull request not found'))

@@ -60,7 +60,7 @@ interface Fork {
 async function createFork(services: Services, context: CommandContext, fork: Fork): Promise<number> {
   const repoId = await takeNumber(services, context, idsStream('repository'))
   // Under a lock on all nodes: of two copies of a request, one could release claims that the other needs.
-  await services.turns(`fork ${repoId}`, async () => {
+  await services.runExclusive(`fork ${repoId}`, async () => {
     // A retried request may find its fork created, or deleted.
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
     if (status === undefined) {

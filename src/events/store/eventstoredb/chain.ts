@@ -74,7 +74,7 @@ export function createChainedAppend({
   /** The random ids that were sent. They may be in the log, even if the append failed. */
   const sent = new LRUCache<string, true>({ max: SENT_IDS })
   /** Runs the appends to one stream one after another. */
-  const inTurn = createKeyedMutex({
+  const runExclusive = createKeyedMutex({
     timeoutMs: turnTimeoutMs,
     timeoutError: (stream) => new StoreUnavailable(`stream ${stream} is written too slowly`),
   })
@@ -231,7 +231,7 @@ export function createChainedAppend({
       events: readonly NewEvent[],
       expected: number | 'no-stream',
     ): Promise<Appended> {
-      return inTurn(stream, async () => {
+      return runExclusive(stream, async () => {
         const end = expected === 'no-stream' ? STREAM_START : await endAt(stream, expected)
         return writeAfter(stream, end, events, areNew(events))
       })
@@ -243,7 +243,7 @@ export function createChainedAppend({
       events: readonly NewEvent[],
       expected: 'any' | 'stream-exists',
     ): Promise<Appended> {
-      return inTurn(stream, async () => {
+      return runExclusive(stream, async () => {
         const isNew = areNew(events)
         for (let tries = 0; tries < MAX_TRIES; tries++) {
           // New events cannot be in the stream: only they need not look for themselves there.

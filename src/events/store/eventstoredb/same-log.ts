@@ -1,6 +1,6 @@
 /**
- * Detects that the server's log was replaced by an older copy or an empty one. Its numbers and ids would be used twice, and
- * read models would skip its events, because they have later ones. So such a log is neither written nor followed.
+ * Detects that the server's log was replaced by an older copy or an empty one. Its numbers and ids would be used twice,
+ * and read models, which have later events, would skip its events. So such a log is neither written nor followed.
  */
 import type { RecordedEvent as ServerEvent } from '@eventstore/db-client'
 import { LogReplaced, type Position, StoreUnavailable } from '../event-store.ts'
@@ -40,9 +40,9 @@ export async function firstFrom(
 }
 
 export function createSameLog(client: () => Client, reading: ReadLimits) {
-  /** The last event that was read; undefined before the first one. What was only appended may not be readable yet. */
+  /** The last event that was read; undefined before the first one. An appended event may not be readable yet. */
   let known: Place | undefined
-  /** Whether the last look found another log. */
+  /** Whether the last check found another log. */
   let isReplaced = false
 
   /**

@@ -27,8 +27,8 @@ import { createReads } from './reads.ts'
 import { createTail } from './tail.ts'
 
 /**
- * The embedded log: one SQLite file in WAL mode. Every commit is on disk before it is acknowledged. What is appended is
- * worked out here, and written by a thread: no slow disk holds the event loop.
+ * The embedded log: one SQLite file in WAL mode. Every commit is on disk before it is acknowledged. Events are prepared
+ * here and written by a thread, so that a slow disk does not block the event loop.
  */
 
 interface StreamRow {
@@ -40,18 +40,18 @@ interface StreamRow {
 interface Pending {
   /** Adds to a draft. Returns a function that returns the result when the draft is on disk. */
   add: (draft: Draft) => () => void
-  /** The answer when it was made before; undefined when it was not. */
+  /** The earlier answer to a repeated append; undefined for a new one. */
   madeBefore: () => (() => void) | undefined
   reject: (error: unknown) => void
 }
 
-/** An append that its caller could not make. */
+/** An append that failed for its caller. */
 class NotMade extends Error {}
 
-/** A transaction ends when its events have more characters: to hash long texts holds the event loop. */
+/** Maximum characters of the events in one transaction: hashing long texts blocks the event loop. */
 const MOST_CHARACTERS = 256 * 1024
 
-/** The number of streams whose end is remembered; about 200 bytes each. */
+/** Number of streams in the cache of stream ends, at about 200 bytes each. */
 const ENDS = 10_000
 
 /**
@@ -63,7 +63,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   const db = openLogFile(file)
   const tail = createTail()
   const writer = threadWriter('log', file, 'FULL')
-  /** The ends of streams as they were written here lately. They hold while the log ends with the event of `lastWritten`. */
+  /** Ends of streams as this process has written them. Valid while the log ends with the event of `lastWritten`. */
   const ends = new LRUCache<string, OpenStream>({ max: ENDS })
   let lastWritten: Position | undefined
   let pending: Pending[] = []
@@ -77,7 +77,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   }))
   const { wake, close: endReads, ...reading } = reads
 
-  /** The place of the last event when this append was already made; undefined when it was not. */
+  /** The place of the last event of a repeated append; undefined for a new one. */
   function recordedBefore({ stream: name, events, expected }: Append): Appended | undefined {
     const stream = statement.stream.get(name)
     if (stream === undefined) return undefined
@@ -121,7 +121,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     tail.add(events)
   }
 
-  /** Writes until nothing is pending. What comes while a transaction is on its way shares the next one. */
+  /** Writes until nothing is pending. Appends that arrive during a transaction share the next one. */
   async function writePending(): Promise<void> {
     // All requests of this iteration of the event loop share the first transaction.
     await nextTurn()
@@ -155,7 +155,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     }
   }
 
-  /** Adds one of a batch to the draft, or nothing of it when it is refused. Returns its answer. */
+  /** Adds an append to the draft, all or nothing. Returns its answer. */
   function addTo(draft: Draft, one: Pending): () => void {
     try {
       return draft.allOrNothing(() => one.add(draft))
@@ -165,7 +165,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     }
   }
 
-  /** Writes a draft. Resolves to false when the log has a position or an id of it already: then nothing is written. */
+  /** Writes a draft. Resolves to false, with nothing written, when the log already has one of its positions or ids. */
   async function write(draft: Draft): Promise<boolean> {
     if (draft.events.length === 0) return true
     try {
@@ -179,7 +179,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     }
   }
 
-  /** Nothing of the draft was written: another process was first, or one of the appends has an id that its stream has. */
+  /** Handles a draft that was not written: another process was first, or the stream already has the id of an append. */
   async function afterConflict(batch: Pending[], { end, appends }: Draft): Promise<void> {
     const [one, ...others] = batch
     if (logEnd().position !== end.position) {
@@ -294,7 +294,7 @@ function made(make: (before: readonly Appended[]) => Append, before: readonly Ap
   }
 }
 
-/** Whether one append is refused, rather than all of a transaction. */
+/** Whether the error concerns one append, not the whole transaction. */
 function isRefusal(error: unknown): boolean {
   return error instanceof WrongExpectedRevision || error instanceof BrokenEvent || error instanceof NotMade
 }

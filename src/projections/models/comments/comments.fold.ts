@@ -9,7 +9,7 @@ import { type Fold, foldOf } from '../../projector/read-model.ts'
 /** A file of a comment. */
 interface CommentFile extends Attachment {
   createdAt: string
-  /** Who erased its name and content, and when, as text. */
+  /** The eraser of name and content, and the time, as text. */
   erased?: string
 }
 

@@ -24,7 +24,7 @@ export interface Discussion extends Opened {
 
 /** A file of the issue or pull request itself. */
 export interface IssueFile extends IssueAsset {
-  /** Who erased its name and content, and when, as text. */
+  /** The eraser of name and content, and the time, as text. */
   erased?: string
 }
 

@@ -40,7 +40,7 @@ import { createWrites, unavailable } from './writes.ts'
 
 /** Up to this size it is cheaper to fetch a set of documents than to walk an index. */
 const MAX_SMALL_SET = 1000
-/** At most this many sets are counted to find a small one. */
+/** Number of sets that are counted to find a small one. */
 const MAX_CANDIDATES = 10
 /** How long the minimum size of a large set is cached, in milliseconds, and the number of such sets. */
 const LARGE_MS = 60_000
@@ -155,7 +155,7 @@ export function openSqliteReadStore(
     return count ?? 0
   }
 
-  /** The BLOB that `column` makes of all rows of a SELECT. */
+  /** Returns the BLOB of `column` for all rows of a SELECT. */
   function blobOf(column: string, { text, values }: Sql, isLong: boolean) {
     const sql = `SELECT ${column} FROM (${text})`
     return isLong ? longReads.read<Bytes | null>(sql, values) : query.json(sql).get(...values)
@@ -222,7 +222,7 @@ export function openSqliteReadStore(
       const page = readPage(options)
       return read(async () => {
         const total = await countOf(collection, conditions)
-        // To walk an index to its end in vain is the slowest of all reads.
+        // The slowest read is a walk over a whole index without a match.
         return { rows: page.skip < total ? await rowsOf<D>(collection, conditions, page) : [], total }
       })
     },

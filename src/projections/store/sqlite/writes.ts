@@ -41,13 +41,13 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
   // No busy timeout: SQLite would block the event loop while it waits for a lock, and `begin` does not.
   db.exec('PRAGMA busy_timeout = 0')
   const thread = threadWriter('views', file, durability)
-  const inTurn = createKeyedMutex()
+  const runExclusive = createKeyedMutex()
   let closed = false
 
   /** Runs one write at a time, atomically. */
   function write<T>(work: () => Promise<T>): Promise<T> {
     if (closed) return Promise.reject(new StoreUnavailable('the read models are closed'))
-    return inTurn('write', async () => {
+    return runExclusive('write', async () => {
       try {
         return await work()
       } catch (error) {
@@ -145,7 +145,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
     purge: nextRun(purgeFile),
     async end() {
       closed = true
-      await inTurn('write', () => thread.close())
+      await runExclusive('write', () => thread.close())
     },
   }
 }

@@ -137,7 +137,7 @@ t.test('erasing on the embedded stores', async (t) => {
     keys.forget()
     const report = await verified(t, server)
     t.equal(report.sound, false)
-    t.match(report.log.lostTexts, [{ problem: 'the key of its text is missing, and nobody has erased it' }])
+    t.match(report.log.lostTexts, [{ problem: 'the key of its text is missing without an erasure' }])
     t.equal((await call('POST', `${path}/erase`, { all: true })).status, 204)
     t.match(await verified(t, server), { sound: true }, 'what is erased then is not missed')
   })

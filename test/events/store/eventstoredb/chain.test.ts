@@ -58,7 +58,7 @@ function aServer() {
     calls,
     stored,
     aWriter,
-    /** Stores the events of the next `count` appends, and does not answer. */
+    /** Stores the events of the next `count` appends, without an answer. */
     loseAnswers(count: number) {
       lost = count
     },
@@ -79,7 +79,7 @@ const derived = (name: string): NewEvent => ({
   id: uuidV5(name, '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'),
 })
 
-t.test('ids of recent appends and last revisions are known without reading', async (t) => {
+t.test('ids of recent appends and last revisions are cached', async (t) => {
   const server = aServer()
   const { appendAnywhere } = server.aWriter()
   for (let i = 0; i < 10; i++) await appendAnywhere('s', [newEvent(), newEvent()], 'any')
@@ -88,7 +88,7 @@ t.test('ids of recent appends and last revisions are known without reading', asy
   t.same(server.problems(), [])
 })
 
-t.test('a conflict reads and tries again', async (t) => {
+t.test('a conflict reads and retries', async (t) => {
   const server = aServer()
   const [one, other] = [server.aWriter(), server.aWriter()]
   await one.appendAnywhere('s', [newEvent()], 'any')
@@ -99,7 +99,7 @@ t.test('a conflict reads and tries again', async (t) => {
   t.same(server.problems(), [])
 })
 
-t.test('a subscription tells where a stream ends that another server wrote', async (t) => {
+t.test('a subscription updates the ends of streams that another server wrote', async (t) => {
   const server = aServer()
   const [one, other] = [server.aWriter(), server.aWriter()]
   await one.appendAnywhere('s', [newEvent()], 'any')
@@ -111,7 +111,7 @@ t.test('a subscription tells where a stream ends that another server wrote', asy
   t.same(server.problems(), [])
 })
 
-t.test('an append whose answer was lost is found when it is repeated, with other data, too', async (t) => {
+t.test('a repeated append whose answer was lost is detected, also with other data', async (t) => {
   for (const expected of ['any', 'no-stream'] as const) {
     const server = aServer()
     const { appendAnywhere, appendAfter } = server.aWriter()
@@ -127,7 +127,7 @@ t.test('an append whose answer was lost is found when it is repeated, with other
   }
 })
 
-t.test('an id that derives from a request is looked for in the stream each time', async (t) => {
+t.test('an id that derives from a request is looked up in the stream each time', async (t) => {
   const server = aServer()
   const [before, after] = [server.aWriter(), server.aWriter()]
   await before.appendAnywhere('s', [newEvent()], 'any')

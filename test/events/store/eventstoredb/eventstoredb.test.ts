@@ -12,7 +12,7 @@ import { openEventStoreDb } from '../../../../src/events/store/eventstoredb/even
 import { startEventStoreDouble } from '../../../doubles/eventstore.ts'
 import { all, eventStoreContract, follow, newEvent, newStream } from '../../event-store-contract.ts'
 
-/** About what a real server takes: two servers of Mergelog meet appends that are accepted and not yet readable. */
+/** Simulates a real server: two servers of Mergelog meet appends that are accepted and not yet readable. */
 const FLUSH_MS = 3
 
 function opened(t: Test, url: string): EventStore {
@@ -29,7 +29,7 @@ async function started(t: Test, flushMs = 0) {
 
 t.test('the contract, with the protocol double', async (t) => {
   eventStoreContract(t, async (t) => {
-    // The contract is about what the store does. A busy machine may take longer than a server may.
+    // The contract concerns the store's behaviour. A busy machine may exceed the limits of a server.
     const url = `${(await started(t, FLUSH_MS)).url}&defaultDeadline=60000&keepAliveTimeout=60000`
     return { store: opened(t, url), reopen: async () => openEventStoreDb(url) }
   })
@@ -48,7 +48,7 @@ t.test(
   },
 )
 
-t.test('an unreachable server gives StoreUnavailable quickly', async (t) => {
+t.test('an unreachable server quickly gives StoreUnavailable', async (t) => {
   const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
   await double.close()
   await unavailable(t, opened(t, double.url))
@@ -96,7 +96,7 @@ t.test('a server that goes away gives StoreUnavailable, and works again when it 
   }
 })
 
-/** Asks again as long as the server is away. */
+/** Retries as long as the server is down. */
 async function answered<T>(ask: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -124,7 +124,7 @@ t.test('a writer that retries while the server restarts writes each event once',
     return ids
   })
   while (restarts < 3) {
-    // The client may not have found yet that the server is back.
+    // The client may not have detected yet that the server is back.
     const seen = await answered(() => store.lastPosition())
     const reader = follow(t, store, seen)
     await reader.has(40)
@@ -139,7 +139,7 @@ t.test('a writer that retries while the server restarts writes each event once',
   }
 })
 
-t.test('a connection that breaks does not disturb the appends of another', async (t) => {
+t.test('a broken connection does not disturb the appends of another', async (t) => {
   const one = await startEventStoreDouble({ port: 0, file: join(t.testdir({ one: {} }), 'one', 'events.db') })
   const other = await started(t)
   const broken = opened(t, one.url)
@@ -250,7 +250,7 @@ t.test('an overloaded server gives StoreUnavailable, a broken server another err
   }
 })
 
-t.test('where no server listens, the error says in plain words where, and what to do', async (t) => {
+t.test('the error for an address without a server names the address and the remedy', async (t) => {
   const store = openEventStoreDb('esdb://127.0.0.1:1?tls=false')
   t.teardown(() => store.close())
   const problem =

@@ -1,4 +1,4 @@
-/** A log whose writer is killed, or has no room: what it acknowledged is there. */
+/** A log whose writer is killed, or has no disk space, keeps the acknowledged events. */
 import { type ChildProcessWithoutNullStreams, execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'

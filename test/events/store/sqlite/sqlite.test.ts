@@ -14,7 +14,7 @@ eventStoreContract(t, async (t) => {
   return { store, reopen: async () => openSqliteEventStore(file) }
 })
 
-t.test('a subscription of a log that was just opened leaves out what is not wanted', async (t) => {
+t.test('a subscription of a new log leaves out unwanted types', async (t) => {
   const file = join(t.testdir(), 'events.db')
   const before = openSqliteEventStore(file)
   const stream = newStream()
@@ -35,32 +35,29 @@ t.test('a subscription of a log that was just opened leaves out what is not want
   t.strictSame(ids, [wanted.id])
 })
 
-t.test(
-  'an id that is elsewhere in the stream makes its whole append fail, but no other append',
-  async (t) => {
-    const store = openSqliteEventStore(join(t.testdir(), 'events.db'))
-    t.teardown(() => store.close())
-    const [stream, other] = [newStream(), newStream()]
-    const old = newEvent()
-    await store.append(stream, [old, newEvent()], 'no-stream')
-    const twice = newEvent()
-    const [first, refused, doubled, last] = await Promise.allSettled([
-      store.append(other, [newEvent()], 'no-stream'),
-      store.append(stream, [newEvent(), old], 1),
-      store.append(newStream(), [twice, twice], 'no-stream'),
-      store.append(other, [newEvent()], 0),
-    ])
-    t.match(refused, { status: 'rejected', reason: WrongExpectedRevision })
-    t.match(refused, { reason: { stream, actual: 1 } })
-    t.match(doubled, { status: 'rejected', reason: WrongExpectedRevision })
-    t.match(doubled, { reason: { actual: null } })
-    t.match([first, last], [{ status: 'fulfilled' }, { status: 'fulfilled' }])
-    t.equal((await all(store.readStream(stream))).length, 2)
-    t.equal((await all(store.readStream(other))).length, 2)
-  },
-)
+t.test('an id that exists elsewhere in the stream fails its whole append, but no other append', async (t) => {
+  const store = openSqliteEventStore(join(t.testdir(), 'events.db'))
+  t.teardown(() => store.close())
+  const [stream, other] = [newStream(), newStream()]
+  const old = newEvent()
+  await store.append(stream, [old, newEvent()], 'no-stream')
+  const twice = newEvent()
+  const [first, refused, doubled, last] = await Promise.allSettled([
+    store.append(other, [newEvent()], 'no-stream'),
+    store.append(stream, [newEvent(), old], 1),
+    store.append(newStream(), [twice, twice], 'no-stream'),
+    store.append(other, [newEvent()], 0),
+  ])
+  t.match(refused, { status: 'rejected', reason: WrongExpectedRevision })
+  t.match(refused, { reason: { stream, actual: 1 } })
+  t.match(doubled, { status: 'rejected', reason: WrongExpectedRevision })
+  t.match(doubled, { reason: { actual: null } })
+  t.match([first, last], [{ status: 'fulfilled' }, { status: 'fulfilled' }])
+  t.equal((await all(store.readStream(stream))).length, 2)
+  t.equal((await all(store.readStream(other))).length, 2)
+})
 
-t.test('an event whose type is damaged reaches a subscription that wants other types', async (t) => {
+t.test('an event with a damaged type reaches a subscription to other types', async (t) => {
   const file = join(t.testdir(), 'events.db')
   const store = openSqliteEventStore(file)
   await store.append(newStream(), [newEvent(), newEvent(), newEvent()], 'no-stream')
@@ -81,14 +78,14 @@ t.test('an event whose type is damaged reaches a subscription that wants other t
   }
 })
 
-t.test('a disk that cannot be read for a while is no damage, and the log goes on when it can', async (t) => {
+t.test('a temporarily unreadable disk is not damage, and the log continues afterwards', async (t) => {
   const file = join(t.testdir(), 'events.db')
   const store = openSqliteEventStore(file)
   t.teardown(() => store.close())
   const stream = newStream()
   await store.append(stream, [newEvent()], 'no-stream')
   t.equal((await all(store.readStream(stream))).length, 1)
-  // Another connection writes, so that this one has to read the file again, whose beginning is gone for a while.
+  // Another connection writes, so that this one has to read the file again, which lacks its beginning for a while.
   const other = openSqlite(file, 'FULL')
   other.exec('CREATE TABLE another (one INTEGER); DROP TABLE another; PRAGMA wal_checkpoint(TRUNCATE)')
   const bytes = openSync(file, 'r+')
@@ -106,7 +103,7 @@ t.test('a disk that cannot be read for a while is no damage, and the log goes on
   t.equal((await all(store.readStream(stream))).length, 2)
 })
 
-t.test('a subscription removes its listener from a signal that is used longer', async (t) => {
+t.test('a subscription removes its listener from a longer signal', async (t) => {
   const store = openSqliteEventStore(join(t.testdir(), 'events.db'))
   t.teardown(() => store.close())
   await store.append(newStream(), [newEvent()], 'any')

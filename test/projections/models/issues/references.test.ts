@@ -15,7 +15,7 @@ const naming = (index: number, action: 'none' | 'closes' = 'none', inTitle = fal
   inTitle,
 })
 
-t.test('a text names what its last event says, since the first event that said so', async (t) => {
+t.test('the references of a text are those of its last event, since the first event with them', async (t) => {
   const first = documentOf(referenceFold, '5.3.0', [recorded(naming(1), naming(2))])
   t.match(first, { repoId: 5, source, targetKeys: ['5.1', '5.2'] })
   const next = documentOf(referenceFold, '5.3.0', [
@@ -27,11 +27,11 @@ t.test('a text names what its last event says, since the first event that said s
   t.not(next?.targets[0]?.position, first?.targets[0]?.position)
 })
 
-t.test('a text that names nothing has no document', async (t) => {
+t.test('a text without references has no document', async (t) => {
   t.equal(documentOf(referenceFold, '5.3.0', [recorded(naming(1)), recorded()]), undefined)
 })
 
-t.test('what a title and a body name is one target, with the keyword of either', async (t) => {
+t.test('a target in both title and body is one reference, with the keyword of either', async (t) => {
   for (const [body, title] of [
     ['closes', 'none'],
     ['none', 'closes'],

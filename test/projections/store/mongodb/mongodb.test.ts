@@ -79,7 +79,7 @@ t.test('after every prepare, the indexes are the declared ones, each with the id
   t.equal((await indexes()).length, 6, 'a cleared collection has its indexes')
 })
 
-t.test('a server that goes away is unavailable within 5 s, and is used again when it is back', async (t) => {
+t.test('a failing server is unavailable within 5 s, and is used again when it is back', async (t) => {
   const file = join(t.testdir(), 'mongodb.db')
   const first = await startMongoDouble({ port: 0, file })
   const store = openMongoReadStore(first.url)
@@ -168,7 +168,7 @@ async function faulty(t: Test, replicaSet?: string) {
 }
 
 t.test(
-  'codes 43, 100, 175, 292, 365 and others that pass are StoreUnavailable, and the store is used again',
+  'codes 43, 100, 175, 292, 365 and other temporary ones are StoreUnavailable, and the store is used again',
   async (t) => {
     const { double, store } = await faulty(t)
     for (const [code, codeName] of [
@@ -195,7 +195,7 @@ t.test(
   },
 )
 
-t.test('codes 43 and 175: a read that another call interrupted is begun again', async (t) => {
+t.test('codes 43 and 175: a read that another call interrupted is retried', async (t) => {
   const { double, store } = await faulty(t)
   for (const code of [43, 175]) {
     double.fail({ command: 'aggregate', with: { code, codeName: 'Interrupted' } })
@@ -204,7 +204,7 @@ t.test('codes 43 and 175: a read that another call interrupted is begun again', 
 })
 
 t.test(
-  'elections and retryable writes: a write whose answer is lost is made once, and the driver gets its answer',
+  'elections and retryable writes: a write whose answer is lost is executed once, and the driver gets its answer',
   async (t) => {
     const { double, store } = await faulty(t, 'rs0')
     double.fail({ command: 'update', with: 'cut after it' })
@@ -251,7 +251,7 @@ t.test('a list = one round trip to MongoDB: the page and the number of all rows'
   t.strictSame(double.commands.slice(before), ['aggregate'])
 })
 
-t.test('a start drops only indexes of our own that are not declared: those of a DBA stay', async (t) => {
+t.test('a start drops only undeclared indexes of Mergelog: those of a DBA stay', async (t) => {
   const { double, store } = await faulty(t)
   const client = new MongoClient(double.url)
   t.teardown(() => client.close())
@@ -264,7 +264,7 @@ t.test('a start drops only indexes of our own that are not declared: those of a 
   t.strictSame(names, ['_id_', 'mergelog_body.key_1__id_1', 'body.rank_1', 'for the reports'])
 })
 
-t.test('our options win over those of the URL; its time limits count', async (t) => {
+t.test("Mergelog's options override those of the URL; the URL's time limits count", async (t) => {
   const { double } = await faulty(t)
   const url = `${double.url}/?w=0&journal=false&readPreference=secondary&serverSelectionTimeoutMS=300`
   const store = openMongoReadStore(url)
@@ -331,7 +331,7 @@ async function dropDatabase(url: string, database: string): Promise<void> {
   await client.close()
 }
 
-/** Repeats the attempt until it works. The test's own timeout ends it. */
+/** Retries until it succeeds. The test's own timeout ends it. */
 async function until(attempt: () => Promise<void>): Promise<void> {
   for (;;) {
     try {

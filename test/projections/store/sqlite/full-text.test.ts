@@ -45,12 +45,12 @@ const whole = (key: string) => put(key, { key }, 1, wholes)
 const text = (id: string, issueKey: string, words: string[], position = 1) =>
   put(id, { issueKey, words }, position, texts)
 
-/** So many words that they are not stored as one text. */
+/** Enough words that they are not stored as one text. */
 const manyWords = (beginning: string) =>
   Array.from({ length: SHORT_TEXT / 4 }, (_, i) => `${beginning}${i.toString(36)}`)
 
 t.test(
-  'whatever is written, a document is found by the beginnings of all words that its parts have now',
+  'after any write, a document is found by the prefixes of all current words of its parts',
   async (t) => {
     const { store, file, found } = await emptyStore(t)
     const keys = Array.from({ length: 130 }, (_, i) => `k${i}`)
@@ -104,16 +104,16 @@ t.test(
   },
 )
 
-t.test('what a further comment writes does not grow with the comments of its issue', async (t) => {
+t.test('the written bytes of a further comment do not grow with the comments of its issue', async (t) => {
   const { store, file, db } = await emptyStore(t)
   const words = manyWords('word')
-  /** The bytes that the log of the file grows by, when one comment is added, changed or deleted. */
+  /** Growth of the file's WAL in bytes, when one comment is added, changed or deleted. */
   async function written(change: Change): Promise<number> {
     db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
     await store.apply([change], NONE)
     return statSync(`${file}-wal`).size
   }
-  /** The least of some: now and then, the index of words puts what it has together. */
+  /** The minimum of several: sometimes, the word index merges its segments. */
   async function leastWritten(from: number, own: string): Promise<number> {
     const all: number[] = []
     for (let n = from; n < from + 8; n++)
@@ -145,7 +145,7 @@ t.test('a dropped collection of parts leaves no table, and a cleared one no word
   t.equal(await found('three'), '')
 })
 
-t.test('after a purge, the file has no word of texts that are gone', async (t) => {
+t.test('after a purge, the file has no word of deleted texts', async (t) => {
   const { store, file, found } = await emptyStore(t)
   const secret = (n: number) => `zq${n}secretivejxv`
   const others = Array.from({ length: 300 }, (_, i) => text(`o${i}`, 'k', [`other${i}`, secret(i + 10)]))

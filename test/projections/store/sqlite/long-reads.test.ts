@@ -18,7 +18,7 @@ const NONE: ReadonlyMap<string, Checkpoint> = new Map()
 const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE ${ABORT_CHECK})
   SELECT count(*) FROM numbers`
 
-/** Long reads that wait until the test lets them go on, in the order in which they began. */
+/** Long reads that wait until the test resolves them, in the order of their start. */
 function heldReads() {
   const held: { parameters: readonly unknown[]; go: () => void }[] = []
   const open = (file: string): SqliteReader => {
@@ -34,23 +34,23 @@ function heldReads() {
   return { held, open }
 }
 
-/** Lets everything that can run now run, threads included. */
+/** Runs everything that can run now, threads included. */
 async function until(isTrue: () => boolean): Promise<void> {
   while (!isTrue()) await nextTurn()
 }
 
-/** Asks in the name of a client, as a request does. */
+/** Sends a read for a client, as a request does. */
 const as = <T>(client: string, ask: () => Promise<T>): Promise<T> =>
   new Promise((resolve, reject) => scheduleWork(client, () => void ask().then(resolve, reject)))
 
-/** The same for a client that may go away. In a turn of its own, as requests are: one after the other. */
+/** The same for a client that may disconnect, in an iteration of its own, as requests are. */
 async function asLeaving<T>(client: string, ask: () => Promise<T>, gone = new AbortController()): Promise<T> {
   await nextTurn()
   const signal = () => gone.signal
   return new Promise((resolve, reject) => continueAs(client, signal, () => void ask().then(resolve, reject)))
 }
 
-/** A store with 200 cards: more than are looked through on the event loop. */
+/** A store with 200 cards: more than are scanned on the event loop. */
 async function largeStore(t: Test) {
   const reads = heldReads()
   const store = openSqliteReadStore(join(t.testdir(), 'views.db'), 'NORMAL', { open: reads.open })
@@ -63,7 +63,7 @@ async function largeStore(t: Test) {
   return { store, ...reads }
 }
 
-t.test('while a long count is under way, others are answered', async (t) => {
+t.test('during a long count, other reads are answered', async (t) => {
   const { store, held } = await largeStore(t)
   const order: string[] = []
   const counting = store.count(cards, { open: true }).then((count) => order.push(`count ${count}`))
@@ -80,7 +80,7 @@ t.test('while a long count is under way, others are answered', async (t) => {
   t.strictSame(order, ['card 7', 'page 199,198', 'few 1', 'written', 'count 101'])
 })
 
-t.test('all that may take long can be ended', async (t) => {
+t.test('every possibly long read can be aborted', async (t) => {
   const asked: string[] = []
   const open = (file: string): SqliteReader => {
     const reader = openSqliteReader(file)
@@ -106,7 +106,7 @@ t.test('all that may take long can be ended', async (t) => {
   for (const sql of asked) t.ok(sql.includes(ABORT_CHECK), sql)
 })
 
-t.test('who asks for much waits behind itself', async (t) => {
+t.test('many reads of one client queue behind each other', async (t) => {
   const { store, held } = await largeStore(t)
   const found: string[] = []
   const many = Array.from({ length: 64 }, (_, rank) =>
@@ -128,7 +128,7 @@ t.test('who asks for much waits behind itself', async (t) => {
   t.equal(held.length, 65)
 })
 
-t.test('those who wait for the same count share it, and a later one counts again', async (t) => {
+t.test('concurrent callers of a count share it, and a later caller counts again', async (t) => {
   const { store, held } = await largeStore(t)
   const count = (client: string) => as(client, () => store.count(cards, { open: true }))
   const begun = count('a')
@@ -143,7 +143,7 @@ t.test('those who wait for the same count share it, and a later one counts again
   t.equal(held.length, 2)
 })
 
-t.test('a view does not keep a count that was begun before a change', async (t) => {
+t.test('a view does not cache a count that began before a change', async (t) => {
   const { store, held } = await largeStore(t)
   const view = createView(store, cards, ({ key }) => key)
   const before = view.count({ open: true })
@@ -168,7 +168,7 @@ function emptyFile(t: Test, deadlineMs?: number) {
   return reads
 }
 
-t.test('a read that takes too long is ended, and is not tried again at once', async (t) => {
+t.test('a read that takes too long is aborted, and is not retried immediately', async (t) => {
   const reads = emptyFile(t, 50)
   const reached: string[] = []
   t.teardown(onLimitReached((limit) => reached.push(limit)))
@@ -179,7 +179,7 @@ t.test('a read that takes too long is ended, and is not tried again at once', as
   t.equal(await reads.read('SELECT ?', [7]), 7)
 })
 
-t.test('a read is ended when its client is gone, and is not taken for one that is too slow', async (t) => {
+t.test('a read is aborted when its client disconnects, and does not count as too slow', async (t) => {
   const file = join(t.testdir(), 'views.db')
   openSqlite(file, 'NORMAL').close()
   let begun = 0
@@ -211,7 +211,7 @@ t.test('a read is ended when its client is gone, and is not taken for one that i
   t.strictSame(reached, [])
 })
 
-t.test('who waits for a read and goes away leaves its place in the line', async (t) => {
+t.test('a disconnected client leaves its place in the queue', async (t) => {
   const { store, held } = await largeStore(t)
   let asked = 0
   const count = (rank: number, gone?: AbortController) =>
@@ -240,7 +240,7 @@ t.test('who waits for a read and goes away leaves its place in the line', async 
   t.equal(held.length, 2, 'nothing was looked for in vain')
 })
 
-t.test('a count that clients share goes on until the last of them is gone', async (t) => {
+t.test('a shared count continues until its last client has left', async (t) => {
   const { store, held } = await largeStore(t)
   const firstOf = (name: string, rank: number) =>
     asLeaving(name, () => store.count(cards, { rank: { $gt: rank } }))
@@ -266,7 +266,7 @@ t.test('a count that clients share goes on until the last of them is gone', asyn
   t.equal(held.length, 3)
 })
 
-t.test('a stop ends reads that are under way, and those that wait', async (t) => {
+t.test('a stop aborts running and waiting reads', async (t) => {
   const reads = emptyFile(t)
   const asked = [1, 2, 3].map((n) => reads.read(`${ENDLESS} WHERE n > ?`, [n]))
   const closed = { name: 'StoreUnavailable', message: 'the read models are closed' }
@@ -277,7 +277,7 @@ t.test('a stop ends reads that are under way, and those that wait', async (t) =>
   await t.rejects(reads.read('SELECT 1', []), closed)
 })
 
-t.test('a store whose file cannot be read says so, and goes on when it can', async (t) => {
+t.test('a store with an unreadable file reports it, and continues when it can', async (t) => {
   let isThere = false
   const open = (file: string) => {
     if (!isThere) throw new Error('unable to open')

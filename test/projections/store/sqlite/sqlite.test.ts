@@ -35,7 +35,7 @@ readStoreContract(t, (t) => {
   return () => openSqliteReadStore(file)
 })
 
-t.test('the contract, when all reads are beside the event loop', async (t) => {
+t.test('the contract, with all reads outside of the event loop', async (t) => {
   readStoreContract(t, (t) => {
     const file = join(t.testdir(), 'views.db')
     return () => openSqliteReadStore(file, 'NORMAL', { allLong: true })

@@ -60,7 +60,7 @@ t.test(
   },
 )
 
-t.test('a long stream gives the same result in parts, and other work gets turns in between', async (t) => {
+t.test('a long stream gives the same result in slices, without blocking the event loop', async (t) => {
   const { events } = openStores(t)
   const count = 1777
   const created: LabelEvent = { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }
@@ -102,7 +102,7 @@ t.test('a long stream gives the same result in parts, and other work gets turns 
   t.match(await replay({ position: 777 }), { document: { name: '776' }, last: { position: 777 } })
 })
 
-t.test('replays that are asked for at once take turns: no turn of the event loop is for two', async (t) => {
+t.test('concurrent replays alternate: each iteration of the event loop works on one', async (t) => {
   const { events } = openStores(t)
   const created: LabelEvent = { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }
   const edits = Array.from({ length: 2 * BATCH_EVENTS }, (_, i): LabelEvent => {
@@ -123,7 +123,7 @@ t.test('replays that are asked for at once take turns: no turn of the event loop
       t.ok((options?.maxCount ?? Number.POSITIVE_INFINITY) <= BATCH_EVENTS, 'it reads a part')
       inTurn += 1
       most = Math.max(most, inTurn)
-      // As long as a turn is.
+      // As long as an iteration.
       const began = performance.now()
       while (performance.now() - began < 4);
       yield* events.readStream(stream, options)
@@ -147,7 +147,7 @@ t.test('replays that are asked for at once take turns: no turn of the event loop
   t.equal(most, 1)
 })
 
-t.test('a replay ends in the middle when nobody waits for it any more', async (t) => {
+t.test('a replay is aborted when its last client disconnects', async (t) => {
   const { events } = openStores(t)
   const created: LabelEvent = { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }
   const edits = Array.from({ length: 1000 }, (_, i): LabelEvent => {

@@ -4,11 +4,11 @@ import { issueStream, pullStream } from '../../../../src/events/streams.ts'
 import { startPulls } from '../../../commands/pull-requests/pull-repository.ts'
 import { appendMany } from '../../../stores.ts'
 import { until } from '../../../until.ts'
-import { lifeOf, withoutCounters } from './life.ts'
+import { recordAnswersOf, withoutCounters } from './recorded-answers.ts'
 
 const { server, call, repository } = await startPulls(t)
 
-type Life = ReturnType<typeof lifeOf>
+type Life = ReturnType<typeof recordAnswersOf>
 
 /** A request that must succeed. */
 async function must(login: string, method: string, path: string, option?: object) {
@@ -17,14 +17,14 @@ async function must(login: string, method: string, path: string, option?: object
   return answer.body
 }
 
-/** Resolves when what these repositories take on disk stays the same. */
+/** Resolves when the disk usage of these repositories is stable. */
 const areMeasured = (...repoIds: number[]) =>
   until('they are measured', async () => {
     const usages = await Promise.all(repoIds.map((id) => server.services.diskUsage.get(id)))
     return usages.every((usage) => usage?.pending === false)
   })
 
-/** Replays every moment, by revision and by time, and compares it with the answer of GET at that moment. */
+/** Replays every moment, by revision and by time, and compares it with the recorded answer of GET. */
 async function replaysAll(test: Pick<typeof t, 'strictSame' | 'equal' | 'ok'>, { moments, ask }: Life) {
   for (const { step, revision, at, changed, answers } of moments) {
     for (const { kind, body } of answers) {
@@ -56,7 +56,7 @@ t.test(
     const milestone = await app.milestone('1.0')
     const index = await app.open('bob:topic', { labels: [bug], assignees: ['carol'] }, 'bob')
 
-    const life = lifeOf(server, {
+    const life = recordAnswersOf(server, {
       stream: pullStream(app.repoId, index),
       index,
       kinds: ['pulls', 'issues'],
@@ -144,7 +144,7 @@ t.test(
       t.equal(status, 404, 'the present rights apply')
     }
 
-    await t.test('replay: the head repository is shown to those who may read it now', async (t) => {
+    await t.test('replay: the head repository is shown to its current readers', async (t) => {
       const headOf = async (query: string) => (await life.ask('pulls', query)).body
       t.match(await headOf('/replay?revision=0'), { head: { repo: { full_name: 'bob/app' } } })
       await must('bob', 'DELETE', 'repos/bob/app-of-bob/collaborators/alice')
@@ -156,12 +156,12 @@ t.test(
   },
 )
 
-t.test('replay: a repository has as many stars and watchers as it has now', async (t) => {
+t.test('replay: a repository has its current numbers of stars and watchers', async (t) => {
   const starred = await repository(t, 'starred')
   await starred.branch('topic', { a: 'a\n' })
   const index = await starred.open('topic', { title: 'A' })
   const thing = { stream: pullStream(starred.repoId, index), index, kinds: [], path: () => 'alice/starred' }
-  const { ask } = lifeOf(server, thing)
+  const { ask } = recordAnswersOf(server, thing)
   await must('bob', 'PUT', 'user/starred/alice/starred')
   await must('carol', 'PUT', 'repos/alice/starred/subscription')
   const repo = { stars_count: 1, watchers_count: 1 }
@@ -178,7 +178,7 @@ t.test('replay: gives an issue at every revision and every time as GET answered 
   const opened = { title: 'Broken', body: 'It is', labels: [easy], milestone: first, assignees: ['carol'] }
   await must('alice', 'POST', at('issues'), { title: 'Before' })
   const { number: index } = await must('bob', 'POST', at('issues'), { title: 'Broken', body: 'It is' })
-  const life = lifeOf(server, {
+  const life = recordAnswersOf(server, {
     stream: issueStream(tracker.repoId, index),
     index,
     kinds: ['issues'],
@@ -224,7 +224,7 @@ t.test('replay/diff: names the changed fields, nested ones with dots; arrays are
   const [first, second] = [await app.milestone('first'), await app.milestone('second')]
   await app.branch('topic', { a: 'a\n' })
   const index = await app.open('topic', { title: 'A' })
-  const life = lifeOf(server, {
+  const life = recordAnswersOf(server, {
     stream: pullStream(app.repoId, index),
     index,
     kinds: ['pulls'],
@@ -303,7 +303,7 @@ t.test('replay: a moment out of range gives 404 with the range, an invalid momen
     ]) {
       const { status, message, errors } = await ask(query)
       t.equal(status, 404, `${thing} ${query}`)
-      // The message says the range, too: many clients show only that.
+      // The message also has the range, because many clients show only the message.
       t.match(
         message,
         /^there is nothing at that moment; revision: 0 to \d+; at: from 20\d\d-.*; the last event is of/,

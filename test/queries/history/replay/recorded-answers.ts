@@ -9,7 +9,7 @@ import { until } from '../../../until.ts'
 interface Moment {
   step: string
   revision: number
-  /** When the answer came. Nothing happened later in that millisecond. */
+  /** The time of the answer. Nothing happened later in that millisecond. */
   at: string
   /** Whether the step changed the issue or pull request itself, not only a related document. */
   changed: boolean
@@ -41,8 +41,8 @@ export async function quiet({ services }: Pick<TestServer, 'services'>): Promise
 }
 
 /**
- * Leaves out the values that a replay shows as they are now: counters of repositories and milestones, when these were last
- * updated, and what repositories take on disk.
+ * Removes the values that a replay shows in their current state: counters and update times of repositories and
+ * milestones, and the disk usage of repositories.
  */
 export function withoutCounters(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutCounters)
@@ -57,8 +57,8 @@ export function withoutCounters(value: unknown): unknown {
   return Object.fromEntries(fields.map(([field, inner]) => [field, withoutCounters(inner)]))
 }
 
-/** The life of one issue or pull request. `path`: its present repository, which may be renamed: `alice/app`. */
-export function lifeOf(
+/** The answers for one issue or pull request. `path`: its current repository, which may be renamed: `alice/app`. */
+export function recordAnswersOf(
   server: TestServer,
   thing: { stream: string; index: number; kinds: ('pulls' | 'issues')[]; path: () => string },
 ) {
@@ -81,7 +81,7 @@ export function lifeOf(
     moments,
     ask,
     revision,
-    /** Does something, and records the answers after it. */
+    /** Acts, and records the answers after it. */
     async step(step: string, act: () => Promise<unknown> = async () => {}): Promise<void> {
       await act()
       await quiet(server)

@@ -88,14 +88,14 @@ t.test('strangers do not list collaborators', async (t) => {
   t.same([await statuses(null, ''), await statuses('carol', '')], [404, 404])
 })
 
-t.test("files of the data directory are the owner's alone", async (t) => {
+t.test('files of the data directory are accessible only to their owner', async (t) => {
   const before = process.umask(0o022)
   const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-private-'))
   t.teardown(() => {
     process.umask(before)
     return rm(dataDir, { recursive: true, force: true })
   })
-  /** What group or others may use. */
+  /** The permission bits of group and others. */
   const open = async () => {
     const found: string[] = []
     for (const path of await readdir(dataDir, { recursive: true })) {

@@ -1,4 +1,4 @@
-/** Events of others in the log: of the server itself, of other applications, and in our streams. */
+/** Foreign events in the log: of the server itself, of other applications, and in Mergelog's streams. */
 import { join } from 'node:path'
 import { EventStoreDBClient } from '@eventstore/db-client'
 import t, { type Test } from 'tap'
@@ -26,7 +26,7 @@ async function started(t: Test) {
 const system = (count: number) => Array.from({ length: count }, () => ({ type: '$>', data: '0@x' }))
 const foreign = (count: number) => Array.from({ length: count }, () => ({ type: 'Order', data: '{}' }))
 
-/** Follows the log, and tells which position it has passed. */
+/** Follows the log, and reports the passed positions. */
 function following(t: Test, store: EventStore, after: Position = LOG_START) {
   const ending = new AbortController()
   let seen: Position = after
@@ -64,7 +64,7 @@ t.test('a subscription passes the last position despite events of other applicat
   t.equal(before.ids.length, 1)
 })
 
-t.test('a subscription costs the server little, however many types the reader does not want', async (t) => {
+t.test('a subscription costs the server little, however many types it excludes', async (t) => {
   const { double, store } = await started(t)
   const { position } = await store.append(newStream(), [newEvent()], 'any')
   const unwanted = new Set(Array.from({ length: 100 }, (_, n) => `SomethingThatIsNotWanted${n}`))
@@ -79,7 +79,7 @@ t.test('a subscription costs the server little, however many types the reader do
   t.ok(double.compiledCharacters() - before < 100, `${double.compiledCharacters() - before} characters`)
 })
 
-t.test('the last position is one read of a few events, however many are not ours', async (t) => {
+t.test('the last position costs one read of a few events, however many foreign events follow', async (t) => {
   const { double, store } = await started(t)
   await store.append(newStream(), [newEvent()], 'any')
   await double.append('orders', foreign(3000))
@@ -89,7 +89,7 @@ t.test('the last position is one read of a few events, however many are not ours
 })
 
 t.test(
-  'a burst that makes the server drop the subscription is read from the log: nothing is lost',
+  'a burst that makes the server drop the subscription is read from the log without a loss',
   async (t) => {
     const { double, store } = await started(t)
     const follower = following(t, store)
@@ -152,7 +152,7 @@ t.test('events of other applications in a stream are skipped and reported', asyn
   )
 })
 
-t.test('a stream with a damaged event cannot be used, and other streams can', async (t) => {
+t.test('a stream with a damaged event is refused, and other streams work', async (t) => {
   const { double, store } = await started(t)
   const [stream, copy] = [newStream(), newStream()]
   for (let n = 0; n < 3; n++) await store.append(stream, [newEvent({ n })], 'any')

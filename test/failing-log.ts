@@ -1,8 +1,12 @@
 import { type EventStore, StoreUnavailable } from '../src/events/store/event-store.ts'
 import type { Services } from '../src/services/services.ts'
 
-/** The log takes nothing any more from the n-th append on: before it writes that one, or right after. */
-export function dieAt(services: Pick<Services, 'events'>, n: number, when: 'before' | 'after'): void {
+/** Makes appends fail from the n-th on: before it is written, or right after. */
+export function failAppendsFrom(
+  services: Pick<Services, 'events'>,
+  n: number,
+  when: 'before' | 'after',
+): void {
   const { events } = services
   let appends = 0
   const append: EventStore['append'] = async (...args) => {

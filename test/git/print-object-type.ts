@@ -1,4 +1,4 @@
-/** Writes the type of an object, and does nothing to end: `node type-of-object.ts REPOSITORY ID`. */
+/** Prints the type of an object, and does not close its reader: `node print-object-type.ts REPOSITORY ID`. */
 import { objectReaders } from '../../src/git/objects/object-readers.ts'
 
 const [, , dir = '', id = ''] = process.argv

@@ -1,4 +1,4 @@
-/** Read models beside a log that is not theirs: restored to an older state, and grown since. */
+/** Read models beside a foreign log: restored to an older state, and grown since. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -55,52 +55,49 @@ const stores = {
 }
 
 for (const [name, open] of Object.entries(stores)) {
-  t.test(
-    `${name}: read models know a log that was restored and has grown since as another one`,
-    async (t) => {
-      const dir = t.testdir()
-      const views = await open.views(t, join(dir, 'views.db'))
-      t.teardown(() => views.close())
-      async function logOf(file: string, events: number) {
-        const store = await open.log(t, join(dir, file))
-        t.teardown(() => store.close())
-        await take(store, events)
-        return store
-      }
-      async function start(events: EventStore) {
-        const projector = createProjector({
-          log,
-          events,
-          views,
-          models: [readModel(tally)],
-          applied: () => {},
-          sharing,
-        })
-        await projector.start()
-        t.teardown(() => projector.stop())
-        return projector
-      }
-      const own = await logOf('events.db', 5)
-      const first = await start(own)
-      t.equal(await first.waitFor(await own.lastPosition(), 5000), true)
-      await first.stop()
-      t.match(await views.checkpoint('tallies'), { event: String })
-
-      const grown = await logOf('older.db', 9)
-      await t.rejects(start(grown), {
-        name: 'BrokenFile',
-        message: /has another event at position \d+, and the read model tallies .*This is an older copy/,
+  t.test(`${name}: read models detect a log that was restored and has grown since`, async (t) => {
+    const dir = t.testdir()
+    const views = await open.views(t, join(dir, 'views.db'))
+    t.teardown(() => views.close())
+    async function logOf(file: string, events: number) {
+      const store = await open.log(t, join(dir, file))
+      t.teardown(() => store.close())
+      await take(store, events)
+      return store
+    }
+    async function start(events: EventStore) {
+      const projector = createProjector({
+        log,
+        events,
+        views,
+        models: [readModel(tally)],
+        applied: () => {},
+        sharing,
       })
+      await projector.start()
+      t.teardown(() => projector.stop())
+      return projector
+    }
+    const own = await logOf('events.db', 5)
+    const first = await start(own)
+    t.equal(await first.waitFor(await own.lastPosition(), 5000), true)
+    await first.stop()
+    t.match(await views.checkpoint('tallies'), { event: String })
 
-      const second = await start(own)
-      t.equal(await second.waitFor((await take(own, 1)).position, 5000), true)
-      t.same(await views.get(tally.collection, 'a'), { count: 6 }, 'with its own log it goes on')
-      await second.stop()
-    },
-  )
+    const grown = await logOf('older.db', 9)
+    await t.rejects(start(grown), {
+      name: 'BrokenFile',
+      message: /has another event at position \d+, and the read model tallies .*This is an older copy/,
+    })
+
+    const second = await start(own)
+    t.equal(await second.waitFor((await take(own, 1)).position, 5000), true)
+    t.same(await views.get(tally.collection, 'a'), { count: 6 }, 'with its own log it goes on')
+    await second.stop()
+  })
 }
 
-t.test('a checkpoint whose position the log lacks is refused', async (t) => {
+t.test('a checkpoint at a position that the log lacks is refused', async (t) => {
   const dir = t.testdir()
   const events = await stores.servers.log(t, join(dir, 'events.db'))
   const views = await stores['embedded stores'].views(t, join(dir, 'views.db'))

@@ -1,4 +1,4 @@
-/** What cannot be made of one event keeps nothing from a webhook that comes after it. */
+/** An event whose payload fails does not block later deliveries of a webhook. */
 import t from 'tap'
 import { workTree } from '../../git-client.ts'
 import { startTestServer } from '../../start-server.ts'
@@ -8,7 +8,7 @@ const receiver = await startReceiver(t)
 const server = await startTestServer(t, {
   LOG_LEVEL: 'silent',
   WEBHOOK_ALLOWED_HOSTS: 'loopback',
-  // No process of git is so fast.
+  // Every process of git is slower.
   GIT_DIFF_TIMEOUT_MS: '1',
 })
 const alice = await server.as('alice')
@@ -20,7 +20,7 @@ async function hook(path: string, events: string[]): Promise<number> {
   return (await alice.repos.repoCreateHook('alice', 'told', wanted)).data.id ?? 0
 }
 
-t.test('commits whose changes take git too long are told without them', async (t) => {
+t.test('commits whose changes take git too long are delivered without them', async (t) => {
   await hook('/pushes', ['push'])
   const work = await workTree(t, server.gitUrl('alice', 'alice/told'))
   await work.git('pull', '-q', 'origin', 'main')
@@ -33,7 +33,7 @@ t.test('commits whose changes take git too long are told without them', async (t
   })
 })
 
-t.test('what we fail to make again and again is recorded as failed, and what follows is told', async (t) => {
+t.test('a payload that fails repeatedly is recorded as failed, and later events are delivered', async (t) => {
   const id = await hook('/issues', ['issues'])
   const { events } = server.services
   const { readPositions } = events

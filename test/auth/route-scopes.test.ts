@@ -8,7 +8,7 @@ await alice.repos.issueCreateIssue('alice', 'app', { title: 'One' })
 
 let made = 0
 
-/** The status of a request with a token that has these scopes alone. */
+/** Returns the status of a request with a token with only these scopes. */
 async function statusWith(scopes: string[], path: string, method = 'GET') {
   made += 1
   const body = JSON.stringify({ name: `t${made}`, scopes })
@@ -23,7 +23,7 @@ t.test('`/repos/issues/search` needs `read:issue` alone', async (t) => {
   t.equal(await statusWith(['read:repository', 'read:user'], '/repos/issues/search'), 403)
 })
 
-t.test('`/user/subscriptions` needs `read:user`, as other lists of what people follow do', async (t) => {
+t.test('`/user/subscriptions` needs `read:user`, like other lists of follows', async (t) => {
   for (const path of [
     '/user/subscriptions',
     '/users/alice/subscriptions',

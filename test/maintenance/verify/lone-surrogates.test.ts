@@ -7,15 +7,15 @@ import { verifyServer } from '../../../src/maintenance/verify/verify.ts'
 import { createProjector } from '../../../src/projections/projector/projector.ts'
 import { openMongoReadStore } from '../../../src/projections/store/mongodb/mongodb.ts'
 import { READ_MODELS } from '../../../src/projections/views/views.ts'
+import { mongoWithLongTimeouts } from '../../doubles/long-timeouts.ts'
 import { startMongoDouble } from '../../doubles/mongodb.ts'
-import { patientMongo } from '../../doubles/patience.ts'
 import { newEvent } from '../../events/event-store-contract.ts'
 
-t.test('a read model with U+FFFD for half a character of the log is sound', async (t) => {
+t.test('a read model with U+FFFD for a lone surrogate of the log is sound', async (t) => {
   const dir = t.testdir()
   const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
   const events = openSqliteEventStore(join(dir, 'events.db'))
-  const readStore = openMongoReadStore(patientMongo(mongo))
+  const readStore = openMongoReadStore(mongoWithLongTimeouts(mongo))
   t.teardown(async () => {
     await Promise.all([events.close(), readStore.close()])
     await mongo.close()

@@ -1,4 +1,4 @@
-/** Whom the lists of reviewers and assignees name. */
+/** Lists of possible reviewers and assignees. */
 import t from 'tap'
 import { startTestServer } from '../start-server.ts'
 
@@ -35,7 +35,7 @@ async function team(name: string, permission: 'read' | 'write', all: boolean, ..
   return id
 }
 
-t.test('members, teams and collaborators can be asked, as far as their rights go', async (t) => {
+t.test('members, teams and collaborators with sufficient permission can be asked for a review', async (t) => {
   await call('PUT', '/orgs/acme/members/bob', { permission: 'read' })
   await call('PUT', '/orgs/acme/members/carol', { permission: 'write' })
   await call('PUT', '/repos/acme/app/collaborators/dave', { permission: 'read' })
@@ -60,7 +60,7 @@ t.test('members, teams and collaborators can be asked, as far as their rights go
   t.same((await listed('/repos/acme/app/assignees')).logins, ['alice', 'bob'])
 })
 
-t.test('the owner of a repository and those who may write to it can be assigned', async (t) => {
+t.test('the owner and the writers of a repository can be assigned', async (t) => {
   await alice.user.createCurrentUserRepo({ name: 'own', private: true })
   await call('PUT', '/repos/alice/own/collaborators/dave', { permission: 'read' })
   await call('PUT', '/repos/alice/own/collaborators/gwen', { permission: 'write' })

@@ -1,4 +1,4 @@
-/** Which routes of Gitea's API are not here: those of `gitea-js` that our documentation does not have. */
+/** Routes of Gitea's API that Mergelog lacks: those of `gitea-js` that our documentation does not have. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Documentation, operationsOf } from './documented.ts'
@@ -22,7 +22,7 @@ export function giteaRoutes(): { method: string; path: string }[] {
 /** A pattern for the paths of a documented one. Names of parameters do not count. */
 function patternOf(path: string): RegExp {
   const parts = path.split('/').map((part) => {
-    // It stands for a parameter and what follows it, and never for a word of its own.
+    // It matches a parameter and its suffix, and never a word of its own.
     if (part === '{*}') return '\\{[^/]*\\}.*'
     return part
       .split(/(\{[^}]*\})/)
@@ -43,7 +43,7 @@ const shapeOf = (path: string) => path.replaceAll(/\{[^}]*\}/g, '{}')
 
 const OF_GITEA = /@request ([A-Z]+):(\S+)\n[\s\S]*?\*\/\s*\w+: \(([\s\S]*?)params\?: RequestParams\)/g
 
-/** What the operations that are here have in `gitea-js`, in bodies and queries, and not here. */
+/** Body and query fields of existing operations that `gitea-js` has and Mergelog lacks. */
 export function giteaFields(documentation: Documentation) {
   const here = operationsOf(documentation).flatMap(({ method, path, operation }) =>
     path.startsWith('/api/v1/')
@@ -59,7 +59,7 @@ export function giteaFields(documentation: Documentation) {
   )
   return [...types().matchAll(OF_GITEA)].flatMap(([, method = '', path = '', parameters = '']) => {
     const ofMethod = here.filter((one) => one.method === method)
-    // `pulls/{index}` stands for `pulls/{index}.{diffType}`, too, but that one has a route of its own.
+    // `pulls/{index}` also matches `pulls/{index}.{diffType}`, but that one has a route of its own.
     const found =
       ofMethod.find(({ shape }) => shape === shapeOf(path)) ??
       ofMethod.find(({ pattern }) => pattern.test(path))
@@ -82,7 +82,7 @@ export function giteaFields(documentation: Documentation) {
   })
 }
 
-/** The methods of each path of Gitea that are not documented here, in the order of the paths. */
+/** The undocumented methods of each path of Gitea, in the order of the paths. */
 export function missingRoutes(documentation: Documentation): Map<string, string[]> {
   const here = operationsOf(documentation)
     .filter(({ path }) => path.startsWith('/api/v1/'))
@@ -98,8 +98,8 @@ export function missingRoutes(documentation: Documentation): Map<string, string[
   return missing
 }
 
-/** The list as docs/compatibility.md has it: a row for each group of paths. */
-export function notHereTable(missing: ReadonlyMap<string, readonly string[]>): string {
+/** The list in docs/compatibility.md: a row for each group of paths. */
+export function missingRoutesTable(missing: ReadonlyMap<string, readonly string[]>): string {
   const groups = new Map<string, string[]>()
   for (const [path, methods] of missing) {
     const group = groupOf(path)
@@ -113,7 +113,7 @@ export function notHereTable(missing: ReadonlyMap<string, readonly string[]>): s
   return `| below | not here |\n| --- | --- |\n${rows.join('')}`
 }
 
-/** The beginning of a path that its row is about. */
+/** The common prefix of the paths in a row. */
 function groupOf(path: string): string {
   const ofRepository = path.startsWith('/repos/{owner}/{repo}')
   return ofRepository ? '/repos/{owner}/{repo}' : path.split('/').slice(0, 2).join('/')

@@ -1,4 +1,4 @@
-/** Appends to several streams at once, and what subscribers get of them without reading the file. */
+/** Simultaneous appends to several streams, and their delivery to subscribers without a read of the file. */
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -50,7 +50,7 @@ t.test('several streams are appended to at once; each append may use the places 
 })
 
 t.test(
-  'when one of several is refused, nothing of them is stored, and all else of that moment is',
+  'when one of several streams is refused, none of its append is stored, and other appends are',
   async (t) => {
     const { store, appendTogether } = openStore(t)
     const [taken, other] = [newStream(), newStream()]
@@ -107,7 +107,7 @@ function following(t: Test, store: ReturnType<typeof openStore>['store'], mayGoO
   return events
 }
 
-t.test('a subscription delivers what the file has, though it does not read it', async (t) => {
+t.test('a subscription delivers the events of the file without reading it', async (t) => {
   const { store } = openStore(t)
   const events = following(t, store)
   const odd = {
@@ -143,7 +143,7 @@ t.test('a slow subscription gets all events, though newer ones replace them in m
   )
 })
 
-t.test('appends that come while a transaction is on its way share the next one', async (t) => {
+t.test('appends that arrive during a transaction share the next one', async (t) => {
   const { store } = openStore(t)
   await store.append(newStream(), [newEvent()], 'no-stream')
   let turns = 0
@@ -168,7 +168,7 @@ t.test('appends that come while a transaction is on its way share the next one',
   t.equal(new Set(ended.slice(1)).size, 1, 'all of them end in the same turn of the event loop')
 })
 
-t.test('while another process holds the file, an append waits, and the event loop goes on', async (t) => {
+t.test('while another process holds the file, an append waits, and the event loop continues', async (t) => {
   const file = join(t.testdir(), 'events.db')
   const store = openSqliteEventStore(file)
   t.teardown(() => store.close())
@@ -191,7 +191,7 @@ t.test('while another process holds the file, an append waits, and the event loo
   t.equal((await all(store.readStream(stream))).length, 2)
 })
 
-t.test('of appends that come together with one that was made before, each gets its own answer', async (t) => {
+t.test('in a batch with a repeated append, each append gets its own answer', async (t) => {
   const { store, appendTogether } = openStore(t)
   const [known, other] = [newStream(), newStream()]
   const old = newEvent()

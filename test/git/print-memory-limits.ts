@@ -1,4 +1,4 @@
-/** Writes the limits of memory that git gets when it may have a gibibyte, and a tebibyte. */
+/** Prints git's memory limits for a limit of a gibibyte, and of a tebibyte. */
 import { limitGitMemory, withMemoryLimit } from '../../src/git/process/memory-limit.ts'
 
 const limits = [2 ** 30, 2 ** 40].map((bytes) => {

@@ -1,4 +1,4 @@
-/** What goes on in the server for a client that has gone: nothing. */
+/** The server does no further work for a disconnected client. */
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
@@ -28,7 +28,7 @@ function linesOf() {
   return { lines, log }
 }
 
-/** From now on, lists of issues are never found. Returns how many are looked for, and how many have ended. */
+/** Makes lists of issues hang. Returns the numbers of started and ended searches. */
 function endlessLists(t: Test, { services, dataDir }: TestServer) {
   const counts = { begun: 0, ended: 0 }
   const open = (file: string): SqliteReader => {
@@ -58,7 +58,7 @@ function endlessLists(t: Test, { services, dataDir }: TestServer) {
   return counts
 }
 
-t.test('a list that nobody waits for any more is not looked for any longer', async (t) => {
+t.test('the search for a list ends when its last client disconnects', async (t) => {
   const { lines, log } = linesOf()
   const server = await startTestServer(t, { LOG_LEVEL: 'info' }, log)
   const alice = await server.as('alice')

@@ -1,4 +1,4 @@
-/** Rights hold as of now, also for a request whose body is held back: it is decided by what counts when it is whole. */
+/** Permissions are checked when the request is complete, even if the client delays its body. */
 import { once } from 'node:events'
 import { request } from 'node:http'
 import t from 'tap'
@@ -15,7 +15,7 @@ async function must(login: string, method: string, path: string, body?: object):
   if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`)
 }
 
-/** How often accounts were looked up to sign somebody in. */
+/** Counts the account look-ups of sign-ins. */
 let signIns = 0
 const { findOne } = services.views.accounts
 services.views.accounts.findOne = async (filter) => {
@@ -31,7 +31,7 @@ interface Held {
   type?: string
 }
 
-/** Sends all of a request but its last byte, does something, and sends the rest. Resolves to the status. */
+/** Sends a request up to its last byte, runs `meanwhile`, and sends the rest. Resolves to the status. */
 async function around(
   login: string,
   { method, path, body, type = 'application/json' }: Held,
@@ -54,7 +54,7 @@ const editOf = (login: string, admin: boolean) => ({ source_id: 0, login_name: l
 const setAdmin = (login: string, admin: boolean) =>
   must('admin', 'PATCH', `/admin/users/${login}`, editOf(login, admin))
 
-t.test('a site admin who is demoted while a request is on its way makes nobody an admin by it', async (t) => {
+t.test('a site admin who is demoted during a request cannot make an admin with it', async (t) => {
   await setAdmin('bob', true)
   const held = { method: 'PATCH', path: '/admin/users/bob', body: JSON.stringify(editOf('bob', true)) }
   t.equal(await around('bob', held, async () => undefined), 200, 'as long as nothing changes')
@@ -62,7 +62,7 @@ t.test('a site admin who is demoted while a request is on its way makes nobody a
   t.equal((await server.fetch('bob', '/api/v1/admin/users')).status, 403)
 })
 
-t.test('who leaves an organization while a request is on its way changes nothing there by it', async (t) => {
+t.test('a user who leaves an organization during a request cannot change it with that request', async (t) => {
   await must('alice', 'POST', '/orgs', { username: 'acme' })
   await must('alice', 'POST', '/orgs/acme/repos', { name: 'app', private: true, auto_init: true })
   await must('alice', 'POST', '/repos/acme/app/issues', { title: 'First' })

@@ -1,4 +1,4 @@
-/** Listens on three sockets until it is killed, and writes a line when it does: `node sockets-until-killed.ts PATH PATH PATH`. */
+/** Listens on three sockets and prints a line; runs until it is killed: `node socket-holder.ts PATH PATH PATH`. */
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 

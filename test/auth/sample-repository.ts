@@ -1,11 +1,11 @@
-/** A repository that has something of everything. */
+/** A repository with a resource of every kind. */
 import type { World } from './route-world.ts'
 
-/** Stands in every text of the repository. */
+/** A mark in every text of the repository. */
 export const MARK = 'zanzibar'
 
-/** Makes one, public, of alice. */
-export async function furnished({ services, send, must, place }: World) {
+/** Creates a public one of alice. */
+export async function makeSampleRepository({ services, send, must, place }: World) {
   const there = await place('public')
   const { base, owner, repo, issue, pull, head } = there
   const api = `/api/v1${base}`

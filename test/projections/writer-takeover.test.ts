@@ -1,4 +1,4 @@
-/** Read models change hands while calls of the store fail. */
+/** Takeovers of read models while calls of the store fail. */
 import t, { type Test } from 'tap'
 import { type EventStore, StoreUnavailable } from '../../src/events/store/event-store.ts'
 import type { Fold } from '../../src/projections/projector/read-model.ts'
@@ -32,7 +32,7 @@ async function twoNodes(t: Test) {
   const start = async () => {
     const trouble: { apply?: ReadStore['apply']; shared?: Partial<Shared> } = {}
     const stores: Shared[] = []
-    /** How far the node has taken the log. */
+    /** The node's position in the log. */
     let delivered = 0
     const own: EventStore = {
       ...events,
@@ -64,10 +64,10 @@ async function twoNodes(t: Test) {
     return {
       ...node,
       trouble,
-      /** The store without the trouble. */
+      /** The store without failures. */
       shared,
       delivered: () => delivered,
-      /** What requests to the node show. */
+      /** The answers of the node. */
       async counts() {
         await projector.current()
         return Promise.all(views.map(async (view) => (await view.get('a'))?.count))
@@ -88,30 +88,27 @@ async function twoNodes(t: Test) {
   return { events, gone, one, two }
 }
 
-t.test(
-  'when a call fails while a node takes models, it misses no event of those that it took before',
-  async (t) => {
-    const { events, gone, one, two } = await twoNodes(t)
-    one.trouble.apply = away
-    const { position: unwritten } = await take(events, 'a')
-    await until('the other one was given the event', () => two.delivered() >= unwritten)
-    let hasFailed = false
-    two.trouble.shared = {
-      take(name, ...args) {
-        if (name === 'tallies' || hasFailed) return two.shared.take(name, ...args)
-        hasFailed = true
-        return away()
-      },
-    }
-    gone.add(one.membership.id)
-    await until('a call has failed', () => hasFailed)
-    const { position } = await take(events, 'a')
-    t.equal(await two.projector.waitFor(position, 60_000), true)
-    t.same(await two.counts(), [8, 8])
-  },
-)
+t.test('when a call fails while a node takes models, it misses no event of its earlier models', async (t) => {
+  const { events, gone, one, two } = await twoNodes(t)
+  one.trouble.apply = away
+  const { position: unwritten } = await take(events, 'a')
+  await until('the other one was given the event', () => two.delivered() >= unwritten)
+  let hasFailed = false
+  two.trouble.shared = {
+    take(name, ...args) {
+      if (name === 'tallies' || hasFailed) return two.shared.take(name, ...args)
+      hasFailed = true
+      return away()
+    },
+  }
+  gone.add(one.membership.id)
+  await until('a call has failed', () => hasFailed)
+  const { position } = await take(events, 'a')
+  t.equal(await two.projector.waitFor(position, 60_000), true)
+  t.same(await two.counts(), [8, 8])
+})
 
-t.test('a node that takes models shows what their holder has written last', async (t) => {
+t.test('a node that takes models shows the last writes of their previous holder', async (t) => {
   const { events, one, two } = await twoNodes(t)
   two.trouble.shared = { read: away }
   const { position } = await take(events, 'a')
@@ -136,36 +133,30 @@ t.test('when MongoDB fails between documents and checkpoint, other nodes show th
   t.same(await two.counts(), [7, 7])
 })
 
-t.test(
-  'a server that takes a checkpoint does not set back what its holder has moved meanwhile',
-  async (t) => {
-    const { events, one, two } = await twoNodes(t)
-    const { shared } = two
-    const read = async () => (await shared.read(['tallies'])).get('tallies')
-    const before = await read()
-    const { position } = await take(events, 'a')
-    t.equal(await one.projector.waitFor(position, 60_000), true)
-    const after = { position: 6, version: 1, holder: two.membership.id }
-    t.equal(await shared.take('tallies', before, after), false)
-    t.equal(await shared.take('tallies', undefined, after), false)
-    t.match(await read(), { position, holder: one.membership.id })
-  },
-)
+t.test('a server that takes a checkpoint does not set back later moves of its holder', async (t) => {
+  const { events, one, two } = await twoNodes(t)
+  const { shared } = two
+  const read = async () => (await shared.read(['tallies'])).get('tallies')
+  const before = await read()
+  const { position } = await take(events, 'a')
+  t.equal(await one.projector.waitFor(position, 60_000), true)
+  const after = { position: 6, version: 1, holder: two.membership.id }
+  t.equal(await shared.take('tallies', before, after), false)
+  t.equal(await shared.take('tallies', undefined, after), false)
+  t.match(await read(), { position, holder: one.membership.id })
+})
 
-t.test(
-  'what a writer that was taken for gone writes late, changes nothing that was written since',
-  async (t) => {
-    const { one } = await twoNodes(t)
-    const { apply, find } = one.generations.current
-    const { collection } = TALLIES
-    const NONE = new Map()
-    const doc = (id: string, position: number) =>
-      ({ op: 'put', collection, id, position, body: { id, count: position } }) as const
-    await apply([doc('later', 20)], NONE)
-    await apply([{ op: 'delete', collection, id: 'later', position: 19 }], NONE)
-    await apply([{ ...doc('gone', 19), replaces: { id: 'gone', count: 18 } }], NONE)
-    t.same(await find(collection, { id: { $in: ['later', 'gone'] } }), [{ id: 'later', count: 20 }])
-    await apply([{ op: 'delete', collection, id: 'later', position: 20 }], NONE)
-    t.same(await find(collection, { id: { $in: ['later', 'gone'] } }), [])
-  },
-)
+t.test('late writes of a fenced-out writer change no later documents', async (t) => {
+  const { one } = await twoNodes(t)
+  const { apply, find } = one.generations.current
+  const { collection } = TALLIES
+  const NONE = new Map()
+  const doc = (id: string, position: number) =>
+    ({ op: 'put', collection, id, position, body: { id, count: position } }) as const
+  await apply([doc('later', 20)], NONE)
+  await apply([{ op: 'delete', collection, id: 'later', position: 19 }], NONE)
+  await apply([{ ...doc('gone', 19), replaces: { id: 'gone', count: 18 } }], NONE)
+  t.same(await find(collection, { id: { $in: ['later', 'gone'] } }), [{ id: 'later', count: 20 }])
+  await apply([{ op: 'delete', collection, id: 'later', position: 20 }], NONE)
+  t.same(await find(collection, { id: { $in: ['later', 'gone'] } }), [])
+})

@@ -34,7 +34,7 @@ async function pushTags(
   await work.git('push', '-q', 'origin', ...refs)
 }
 
-t.test('a push of many refs is one note for each webhook, and each ref is told in its order', async (t) => {
+t.test('a push of many refs is one note for each webhook, and each ref is delivered in order', async (t) => {
   const receiver = await startReceiver(t)
   const server = await hookedRepository(t, receiver.url('/many'), ['create', 'push'])
   const { webhookDeliveries } = server.services
@@ -48,7 +48,7 @@ t.test('a push of many refs is one note for each webhook, and each ref is told i
   const got = await receiver.count('/many', HOOKS * TAGS * 2)
   t.same(noted, [HOOKS])
   t.equal(new Set(got.map(({ headers }) => headers['x-gitea-delivery'])).size, HOOKS * TAGS * 2)
-  // Webhooks are told beside each other, so what each one is told cannot be seen here; all are told in the same order.
+  // Webhooks run concurrently, so one delivery cannot be followed here; all have the same order.
   const firstAt = new Map<string, number>()
   for (const [i, { json }] of got.entries()) {
     const ref = `${json.ref}`
@@ -64,7 +64,7 @@ t.test('a push of many refs is one note for each webhook, and each ref is told i
   t.equal(created.length, TAGS)
 })
 
-t.test('a note of a push names at most what one event tells, however many refs the push has', async (t) => {
+t.test('a note of a push names at most the refs of one event, however many refs the push has', async (t) => {
   const server = await hookedRepository(t, 'http://127.0.0.1:1/', ['create', 'push'], 1)
   const { webhookDeliveries } = server.services
   const notes: WebhookDelivery[] = []
@@ -85,48 +85,48 @@ t.test('a note of a push names at most what one event tells, however many refs t
   }
 })
 
+t.test('a store failure between the two notes loses no delivery', async (t) => {
+  const receiver = await startReceiver(t)
+  const server = await hookedRepository(t, receiver.url('/one'), ['create'], 1)
+  const { readStore } = server.services
+  const { apply } = readStore
+  let deaths = 0
+  // MongoDB writes one document after the other.
+  readStore.apply = async (changes, checkpoints) => {
+    if (Symbol.asyncIterator in changes) return apply(changes, checkpoints)
+    const [first, second] = changes
+    const isDelivery = changes.length === 2 && first?.collection.name === 'webhook_deliveries'
+    if (!isDelivery || second === undefined || deaths === 2) return apply(changes, checkpoints)
+    deaths += 1
+    await apply([first], checkpoints)
+    throw new StoreUnavailable('died')
+  }
+  await pushTags(t, server, 5)
+  await until('all are told', async () => {
+    const got = await receiver.count('/one', 1)
+    return new Set(got.map(({ json }) => json.ref)).size === 5
+  })
+  const got = await receiver.count('/one', 5 + deaths)
+  t.equal(deaths, 2)
+  const refs = got.map(({ json }) => `${json.ref}`)
+  t.same(refs, [...refs].sort(), 'in their order')
+})
+
 t.test(
-  'a store that dies between the note of what is done and that of what follows loses none',
+  'when the queue is full, the newest deliveries are kept, also while the receiver is down',
   async (t) => {
-    const receiver = await startReceiver(t)
-    const server = await hookedRepository(t, receiver.url('/one'), ['create'], 1)
-    const { readStore } = server.services
-    const { apply } = readStore
-    let deaths = 0
-    // MongoDB writes one document after the other.
-    readStore.apply = async (changes, checkpoints) => {
-      if (Symbol.asyncIterator in changes) return apply(changes, checkpoints)
-      const [first, second] = changes
-      const isDelivery = changes.length === 2 && first?.collection.name === 'webhook_deliveries'
-      if (!isDelivery || second === undefined || deaths === 2) return apply(changes, checkpoints)
-      deaths += 1
-      await apply([first], checkpoints)
-      throw new StoreUnavailable('died')
+    const { alice, services } = await hookedRepository(t, 'http://127.0.0.1:1/', ['issues'])
+    const { webhookDeliveries, views } = services
+    webhookDeliveries.waiting = async () => 10_000
+    for (let i = 0; i <= KEPT_DELIVERIES; i++) {
+      await alice.repos.issueCreateIssue('alice', 'many', { title: `${i}` })
     }
-    await pushTags(t, server, 5)
-    await until('all are told', async () => {
-      const got = await receiver.count('/one', 1)
-      return new Set(got.map(({ json }) => json.ref)).size === 5
+    const hookId = Number((await views.webhooks.ids({}))[0])
+    const last = services.projector.position()
+    await until('the newest are kept, and no other', async () => {
+      const { rows, total } = await webhookDeliveries.page(hookId, { limit: 1 })
+      const newest = rows.flatMap((row) => ('body' in row ? [row.body.position] : []))
+      return newest[0] === last && total === KEPT_DELIVERIES
     })
-    const got = await receiver.count('/one', 5 + deaths)
-    t.equal(deaths, 2)
-    const refs = got.map(({ json }) => `${json.ref}`)
-    t.same(refs, [...refs].sort(), 'in their order')
   },
 )
-
-t.test('of what could not wait as well, the newest is kept, also while the receiver is away', async (t) => {
-  const { alice, services } = await hookedRepository(t, 'http://127.0.0.1:1/', ['issues'])
-  const { webhookDeliveries, views } = services
-  webhookDeliveries.waiting = async () => 10_000
-  for (let i = 0; i <= KEPT_DELIVERIES; i++) {
-    await alice.repos.issueCreateIssue('alice', 'many', { title: `${i}` })
-  }
-  const hookId = Number((await views.webhooks.ids({}))[0])
-  const last = services.projector.position()
-  await until('the newest are kept, and no other', async () => {
-    const { rows, total } = await webhookDeliveries.page(hookId, { limit: 1 })
-    const newest = rows.flatMap((row) => ('body' in row ? [row.body.position] : []))
-    return newest[0] === last && total === KEPT_DELIVERIES
-  })
-})

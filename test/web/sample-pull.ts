@@ -19,10 +19,8 @@ export function greet(name, greeting = 'Hello') {
 export const answer = 42
 `
 
-/**
- * Creates the pull request, which is open at the end. Resolves to the server, the repository and its number.
- */
-export async function startStory(test: Test) {
+/** Creates the pull request, which is open at the end. Resolves to the server, the repository and its number. */
+export async function startSamplePull(test: Test) {
   const pulls = await startPulls(test)
   const app = await pulls.repository(test, 'app', { writers: ['bob', 'carol'] })
   await app.commit('Code to change', { 'greet.js': OLD })
@@ -49,7 +47,7 @@ export async function startStory(test: Test) {
   return { ...pulls, app, index, page: `/ui/alice/app/pulls/${index}` }
 }
 
-export type Story = Awaited<ReturnType<typeof startStory>>
+export type Story = Awaited<ReturnType<typeof startSamplePull>>
 
 /** The newest revision. */
 export const lastOf = async ({ app, index }: Pick<Story, 'app' | 'index'>) =>
