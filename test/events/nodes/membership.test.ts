@@ -10,7 +10,7 @@ const names = (node: Nodes) =>
     .map(({ name }) => name)
     .sort()
 
-t.test('what holds for every node', async (t) => {
+t.test('all nodes', async (t) => {
   const world = await nodeWorld(t)
   const [member] = await world.joined('one')
   for (const node of [aloneNode('one'), member]) {

@@ -20,7 +20,7 @@ t.test('a purge removes all traces of replaced rows', async (t) => {
     ids.map((i) => put(i, `SECRET${i} ${'a'.repeat((i * 37) % 900)}`, 1)),
     new Map(),
   )
-  // Others grow, so rows with secrets move to other pages.
+  // Other rows grow, so rows with secrets move to other pages.
   for (const i of ids.filter((one) => one % 3 === 1)) {
     await store.apply([put(i, `other ${'b'.repeat(1500 + i)}`, 2)], new Map())
   }
