@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import t from 'tap'
 import { EXAMPLES } from '../../src/api/documentation/example-table.ts'
+import { operationOf } from '../../src/api/documentation/operations.ts'
+import { ROWS, statusesIn } from '../auth/route-rows.ts'
 import { startTestServer } from '../start-server.ts'
 import { checksOf, operationsOf, readDocumentation } from './documented.ts'
 
@@ -120,6 +122,43 @@ t.test('security names the scope that each operation needs', async (t) => {
   })
   t.match(paths['/api/v1/user']?.get, { security: [{ token: ['read:user'] }] })
   for (const { name, operation } of operations) t.ok(Array.isArray(operation.security), name)
+})
+
+t.test('security admits anonymous callers exactly where the table of routes lets them in', async (t) => {
+  const alice = await server.as('alice')
+  await alice.orgs.orgCreate({ username: 'open', visibility: 'public' })
+  await alice.orgs.orgPublicizeMember('open', 'alice')
+  const { data: label } = await alice.orgs.orgCreateLabel('open', { name: 'bug', color: '#d73a4a' })
+  const documented = new Map(
+    operations.map(({ operation }) => [operation.operationId, operation.security ?? []]),
+  )
+  const values: Record<string, string> = { org: 'open', username: 'alice', id: `${label.id}` }
+  /** Whether anonymous callers read a route of a public organization: those of the table are private. */
+  const readsOpen = async (url: string) =>
+    (
+      await server.fetch(
+        null,
+        url.replaceAll(/:(\w+)/g, (_, name) => values[name] ?? ''),
+      )
+    ).ok
+  let compared = 0
+  for (const [name, { who }] of Object.entries(ROWS)) {
+    const [method = '', url = ''] = name.split(' ')
+    const operation = operationOf(method, url)
+    if (operation === undefined) continue
+    const [statuses = []] = statusesIn(who)
+    const [anonymous = 0] = statuses
+    // A pull request that is not merged is 404 to everybody.
+    const isLetIn =
+      anonymous < 400 ||
+      statuses.every((status) => status === 404) ||
+      (method === 'GET' && url.includes('/orgs/:org') && (await readsOpen(url)))
+    const security = documented.get(operation.id) ?? []
+    const isAdmitted = security.length === 0 || security.some((one) => Object.keys(one).length === 0)
+    t.equal(isAdmitted, isLetIn, `${name}: ${who}`)
+    compared += 1
+  }
+  t.equal(compared, operations.length)
 })
 
 t.test('path parameters have legal names', async (t) => {

@@ -9,7 +9,7 @@ import {
 } from '../../http/answers/error-answers.ts'
 import { EXAMPLES } from './example-table.ts'
 import { FIELDS } from './field-table.ts'
-import { isAnonymous, type OperationRow, operationOf, TAGS } from './operations.ts'
+import { admitsAnonymous, type OperationRow, operationOf, TAGS } from './operations.ts'
 import { INTEGERS, PARAMETERS, VALUES } from './parameter-table.ts'
 
 type Json = Record<string, unknown>
@@ -43,8 +43,8 @@ function describedParameters(schema: unknown, operation: OperationRow): unknown 
   return { type: 'object', properties: Object.fromEntries(properties), required }
 }
 
-/** Credentials of an operation with the scope that a token needs. Anonymous reading depends on the resource. */
-function securityOf(method: string, config: object | undefined, operation: OperationRow) {
+/** Credentials of an operation with the scope that a token needs. `{}`: an anonymous caller may read public resources. */
+function securityOf(method: string, url: string, config: object | undefined, id: string) {
   const {
     scope = 'repository',
     scopeLevel = method === 'GET' ? 'read' : 'write',
@@ -53,7 +53,7 @@ function securityOf(method: string, config: object | undefined, operation: Opera
     scopeLevel?: string
   } = config ?? {}
   const scopes = [scope].flat().map((category) => `${scopeLevel}:${category}`)
-  return [{ token: scopes }, { basic: [] }, ...(isAnonymous(method, operation) ? [{}] : [])]
+  return [{ token: scopes }, { basic: [] }, ...(admitsAnonymous(method, url, id) ? [{}] : [])]
 }
 
 /** The schema of a route with what only readers need. */
@@ -67,7 +67,7 @@ function describe(schema: FastifySchema, url: string, route: RouteOptions): Fast
       tags: [operation.tag],
       params: describedParameters(schema.params, operation),
       querystring: describedParameters(schema.querystring, operation),
-      security: schema.security ?? securityOf(`${route.method}`, route.config, operation),
+      security: schema.security ?? securityOf(`${route.method}`, url, route.config, operation.id),
     }),
   }
 }

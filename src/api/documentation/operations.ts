@@ -43,18 +43,18 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
 /** The tags in the order of the page. */
 export const TAGS = Object.keys(OPERATIONS).map((name) => ({ name, description: DESCRIPTIONS[name] ?? name }))
 
-/** Tags with operations that anonymous callers may use on public resources. */
-const PUBLIC_TAGS: ReadonlySet<string> = new Set([
-  'history',
-  'replay',
-  'repository',
-  'issue',
-  'organization',
-  'user',
-  'lfs',
-  'settings',
-  'miscellaneous',
-])
+/** Paths with reads for signed-in callers only, whatever they read. */
+const SIGNED_IN_PATHS = [
+  /^\/api\/v1\/(user|admin|notifications|teams|topics\/search|repos\/issues\/search)(\/|$)/,
+  /\/(hooks|tokens|notifications|subscription|subscriptions\/check|permissions?)(\/|$)/,
+  /^\/api\/v1\/(repos\/:owner\/:repo|orgs\/:org)\/(\w+_protections|teams|collaborators|keys|reviewers|assignees)(\/|$)/,
+]
+/** Operations that read, although they have a body. */
+const READS: ReadonlySet<string> = new Set(['repoGetFileContentsPost', 'lfsBatch', 'lfsVerifyObject'])
+
+/** Whether an anonymous caller may call an operation on public resources. `path`: as routes have it. */
+export const admitsAnonymous = (method: string, path: string, id: string): boolean =>
+  (method === 'GET' || READS.has(id)) && !SIGNED_IN_PATHS.some((pattern) => pattern.test(path))
 
 /** The operation of a route; undefined for a route without documentation. `path`: as routes have it. */
 export const operationOf = (method: string, path: string): OperationRow | undefined =>
@@ -67,50 +67,3 @@ export function operationUrl({ method, routeOptions }: FastifyRequest, docsUrl: 
     schema?.hide === true ? undefined : operationOf(method === 'HEAD' ? 'GET' : method, url ?? '')
   return operation === undefined ? docsUrl : `${docsUrl}#/${operation.tag}/${operation.id}`
 }
-
-/** Operations of these tags that answer 401 to anonymous callers. */
-const NOT_ANONYMOUS: ReadonlySet<string> = new Set([
-  'adminGetHistory',
-  'getUserSettings',
-  'getVerificationToken',
-  'issueCheckSubscription',
-  'issueSearchIssues',
-  'orgGetHook',
-  'orgGetTeam',
-  'orgGetUserPermissions',
-  'orgListHookDeliveries',
-  'orgListHooks',
-  'orgListTeamMember',
-  'orgListTeamMembers',
-  'orgListTeamRepo',
-  'orgListTeamRepos',
-  'orgListTeams',
-  'repoCheckCollaborator',
-  'repoCheckTeam',
-  'repoGetAssignees',
-  'repoGetBranchProtection',
-  'repoGetHook',
-  'repoGetKey',
-  'repoGetRepoPermissions',
-  'repoGetReviewers',
-  'repoGetTagProtection',
-  'repoListBranchProtection',
-  'repoListCollaborators',
-  'repoListHookDeliveries',
-  'repoListHooks',
-  'repoListKeys',
-  'repoListTagProtection',
-  'repoListTeams',
-  'teamSearch',
-  'topicSearch',
-  'userGetHook',
-  'userGetTokens',
-  'userListEmails',
-  'userListHookDeliveries',
-  'userListHooks',
-  'userListTeams',
-])
-
-/** Whether anonymous callers may use the operation on public resources. */
-export const isAnonymous = (method: string, { id, tag }: OperationRow): boolean =>
-  method === 'GET' && PUBLIC_TAGS.has(tag) && !id.includes('Current') && !NOT_ANONYMOUS.has(id)
