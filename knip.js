@@ -18,7 +18,7 @@ export default {
     'test/cli/open-debugger.ts',
     'test/commands/issues/erasures/killed-erasure.ts',
     'test/{events,projections}/sqlite-writer.ts',
-    'test/git/{limits-of-git,sockets-until-killed,type-of-object}.ts',
+    'test/git/{print-memory-limits,socket-holder,print-object-type}.ts',
     'test/observability/log-writer.ts',
     'test/packaging/wrong-setting.ts',
   ],
