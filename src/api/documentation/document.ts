@@ -74,7 +74,7 @@ function describe(schema: FastifySchema, url: string, route: RouteOptions): Fast
 
 const componentName = (status: number) => `${status}`
 
-/** What an answer is, for those that do not say it. */
+/** A description of an answer whose schema lacks one. */
 function answerDescription(response: Json, status: string): string {
   const { content } = response
   const [media] = isObject(content) ? Object.values(content) : []

@@ -1,4 +1,4 @@
-/** What the fields of bodies and answers mean where their schemas do not say it: by name, or by component and name. */
+/** Descriptions of fields of bodies and answers whose schemas lack one: by name, or by component and name. */
 export const FIELDS: Readonly<Record<string, string>> = {
   status: 'Status',
   readStore: 'State of the read store',

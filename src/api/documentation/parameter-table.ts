@@ -1,4 +1,4 @@
-/** What the parameters of paths and queries mean where their schemas do not say it, by name. */
+/** Descriptions of parameters of paths and queries whose schemas lack one, by name. */
 export const PARAMETERS: Readonly<Record<string, string>> = {
   owner: 'Login of the owner of the repository',
   repo: 'Name of the repository',
@@ -33,7 +33,7 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
   ref_and_path: 'A branch, a tag or a commit, and the path of the file: `main/docs/a.txt`',
 }
 
-/** Parameters that are numbers. Validation takes them as texts: what is no number is not found, or means the default. */
+/** Numeric parameters. Validation takes them as texts: another text is not found, or means the default. */
 export const INTEGERS: ReadonlySet<string> = new Set([
   'page',
   'limit',

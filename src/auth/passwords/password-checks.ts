@@ -28,7 +28,7 @@ export class Throttled extends Refused {
 export interface SignInLimits {
   /**
    * Failures per name and network. A name is a login or e-mail address as typed: counting per account would reveal
-   * whose address it is. So an account has this many for each of its names.
+   * the owner of an address. An account therefore has this limit for each of its names.
    */
   perName: ThrottleLimits
   /** Failures from one network address, for all names together. */

@@ -159,7 +159,7 @@ export function decideEditUser(
   return events
 }
 
-/** What prevents the deletion of a user. */
+/** The belongings of a user that prevent a deletion. */
 export interface Belongings {
   repositories: number
   organizations: number

@@ -20,7 +20,7 @@ export const ERROR_COMPONENTS = {
     {
       message: Type.String(),
       code: Type.Enum(Object.keys(ERROR_CODES), {
-        description: 'stays the same, whatever the message says; docs/errors.md tells what each means',
+        description: 'stable identifier of the reason; messages may change',
       }),
       url: Type.String({ description: 'where the operation is documented' }),
       errors: Type.Optional(

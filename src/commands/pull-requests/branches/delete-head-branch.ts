@@ -22,8 +22,8 @@ interface Kept {
 }
 
 /**
- * Deletes the head branch and adds a comment, unless another open pull request has the same head branch. `by`: the user
- * who merged. Records the reason when the branch is kept. Resolves to the refusals of `merge.8`: the branch is missing,
+ * Deletes the head branch and adds a comment, unless another open pull request has the same head branch. `by` is the user
+ * of the merge. Records the reason when the branch is kept. Resolves to the refusals of `merge.8`: the branch is missing,
  * the default branch, or protected. Call it under the lock of merges. Idempotent.
  */
 export async function deleteHeadBranch(
