@@ -30,11 +30,14 @@ const AuthorityResponse = Type.Object({ address: Type.String() })
 const ConsensusStateResponse = Type.Object({
   upgraded_consensus_state: Type.String({ description: 'base64' }),
 })
-const ErrorResponse = Type.Object({
-  code: Type.Integer({ description: 'gRPC status code' }),
-  message: Type.String(),
-  details: Type.Array(Type.Any()),
-})
+const ErrorResponse = Type.Object(
+  {
+    code: Type.Integer({ description: 'gRPC status code' }),
+    message: Type.String(),
+    details: Type.Array(Type.Any()),
+  },
+  { title: 'UpgradeError' },
+)
 
 /** Whether a path belongs to the Query service. Its errors have their own shape. */
 export const isUpgradePath = (url: string) => BASES.some((base) => url.startsWith(`${base}/`))

@@ -27,7 +27,7 @@ function describedParameters(schema: unknown, operation: OperationRow): unknown 
   const properties = Object.entries(schema.properties).map(([given, value]) => {
     const name = nameOf(given)
     const described = isObject(value) ? value : {}
-    const isNumber = described.type === 'string' && INTEGERS.has(name)
+    const isNumber = described.type === 'string' && INTEGERS.has(name) && operation.tag !== 'lfs'
     const values = VALUES[`${operation.id} ${name}`]
     return [
       name,
@@ -229,7 +229,7 @@ export const documentation = (base: string): FastifyDynamicSwaggerOptions => ({
       title: 'Mergelog',
       version: '1',
       description:
-        'Gitea-compatible API of Mergelog. Every change is an event: `history` shows the events, `replay` earlier states, `upgrade` the upgrade plans of a chain.',
+        'Gitea-compatible API of Mergelog. Every change is an event: `history` shows the events, `replay` earlier states, `upgrade` the upgrade plans of a chain. A request whose head is too large gets 431 from every operation.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: base === '' ? '/' : base }],

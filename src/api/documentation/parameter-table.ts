@@ -35,6 +35,8 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
 
 /** Numeric parameters. Validation takes them as texts: another text is not found, or means the default. */
 export const INTEGERS: ReadonlySet<string> = new Set([
+  'id',
+  'index',
   'page',
   'limit',
   'per_page',

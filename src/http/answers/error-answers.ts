@@ -31,8 +31,8 @@ export const ERROR_COMPONENTS = {
   ),
 }
 
-/** The head or the body of any request may be too large or too slow to be read. */
-const OF_EVERY_REQUEST = [408, 431]
+/** Any request may arrive too slowly. 431 belongs to no operation: the server does not read a head that is too large. */
+const OF_EVERY_REQUEST = [408]
 
 /** The meaning of each error status, for the API's documentation. */
 export const ERROR_DESCRIPTIONS: Readonly<Record<number, string>> = {

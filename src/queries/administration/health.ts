@@ -17,28 +17,32 @@ const Follower = Type.Object({
   ),
 })
 
-const Health = Type.Object({
-  status: Type.Enum(['ok', 'catching up', 'recovering', 'unhealthy', 'stopping'], {
-    description: 'stopping: it still answers, but will not for long; clients should go elsewhere',
-  }),
-  log: Nullable(Type.Integer(), {
-    description: 'position of the last event of the log; null when the log does not answer',
-  }),
-  problems: Type.Optional(
-    Type.Array(Type.String(), { description: 'what an operator should know about the stores' }),
-  ),
-  unrecordedPushes: Type.Optional(
-    Type.Array(Type.Object({ repository: Type.Integer(), reason: Type.String() }), {
-      description: 'pushes that git has and the log has not, because they cannot be recorded',
+const Health = Type.Object(
+  {
+    status: Type.Enum(['ok', 'catching up', 'recovering', 'unhealthy', 'stopping'], {
+      description: 'stopping: it still answers, but will not for long; clients should go elsewhere',
     }),
-  ),
-  readStore: Type.Enum(['ok', 'unreachable']),
-  lag: Nullable(Type.Integer(), {
-    description: 'from the slowest running read model to the end of the log, in positions; null when unknown',
-  }),
-  readModels: Type.Array(Follower),
-  processes: Type.Array(Follower),
-})
+    log: Nullable(Type.Integer(), {
+      description: 'position of the last event of the log; null when the log does not answer',
+    }),
+    problems: Type.Optional(
+      Type.Array(Type.String(), { description: 'what an operator should know about the stores' }),
+    ),
+    unrecordedPushes: Type.Optional(
+      Type.Array(Type.Object({ repository: Type.Integer(), reason: Type.String() }), {
+        description: 'pushes that git has and the log has not, because they cannot be recorded',
+      }),
+    ),
+    readStore: Type.Enum(['ok', 'unreachable']),
+    lag: Nullable(Type.Integer(), {
+      description:
+        'from the slowest running read model to the end of the log, in positions; null when unknown',
+    }),
+    readModels: Type.Array(Follower),
+    processes: Type.Array(Follower),
+  },
+  { title: 'Health' },
+)
 type Health = Static<typeof Health>
 
 /** State known only to the server itself. */
