@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { isAbsolute, join } from 'node:path'
 import type t from 'tap'
 import type { TestServer } from '../test/start-server.ts'
 
@@ -16,7 +16,8 @@ export function clientsFolder(): string {
   return folder
 }
 
-const program = (name: string) => join(clientsFolder(), 'node_modules', '.bin', name)
+const program = (name: string) =>
+  isAbsolute(name) ? name : join(clientsFolder(), 'node_modules', '.bin', name)
 
 /** Loads a package of the clients. */
 export const load = (name: string) => createRequire(join(clientsFolder(), 'package.json'))(name)
@@ -43,7 +44,7 @@ export interface Ran {
   output: string
 }
 
-/** Runs a program of the clients to its end, with nothing of this machine but the PATH. */
+/** Runs a program of the clients to its end, with nothing of this machine but the PATH. `name`: an absolute path also works. */
 export function runClient(
   name: string,
   args: readonly string[],
