@@ -461,6 +461,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
   'HistoryEntry.type': 'Type of the event, such as PullRequestMerged',
   'NotificationThread.type': 'Type of the subject: Issue or Pull',
   'NotificationThread.state': 'State of the subject: open, closed or merged',
+  'FileResponse.content': 'The file after the change',
   'Reaction.content': 'Name of the reaction, such as +1',
   'EditReactionOption.content': 'Name of the reaction, such as +1',
   'User.language': 'Language of the interface',
