@@ -5,7 +5,7 @@ import { projectFile } from '../../storage/project-files.ts'
 
 /** Swagger UI in the colours of the product's pages. */
 const LOOK = `
-.swagger-ui .topbar { background: #5646c4; }
+.swagger-ui .topbar { background: #f3f1fc; border-bottom: 1px solid #d9d4f5; }
 .swagger-ui .topbar .download-url-wrapper { display: none; }
 .swagger-ui, .swagger-ui .info .title, .swagger-ui .opblock-tag { font-family: system-ui, sans-serif; }
 `

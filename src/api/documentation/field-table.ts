@@ -450,7 +450,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
   'CombinedStatus.state': 'Combined state of the statuses',
   'CreateStatusOption.state': 'pending, success, error, failure, warning or skipped',
   'PullReview.state': 'APPROVED, REQUEST_CHANGES, COMMENT, PENDING or REQUEST_REVIEW',
-  'SubmitPullReviewOptions.event': 'APPROVED, REQUEST_CHANGES or COMMENT',
+  'SubmitPullReviewOptions.event': 'APPROVED, REQUEST_CHANGES, COMMENT or PENDING',
   'PayloadCommitVerification.reason': 'Reason why the signature is or is not valid',
   'WatchInfo.reason': 'Always null',
   'PullReviewComment.position': 'Line in the new file; 0 for a line of the old file',
