@@ -172,17 +172,17 @@ watch(Collection.prototype, 'bulkWrite', ([operations], self) => {
 
 // The embedded log and documents: threads write them, and answer each transaction with the number of its commit.
 const statements = new Map<unknown, string[]>()
-/** By thread and question number. */
+/** By thread and request id. */
 const commits = new Map<unknown, Map<unknown, string[]>>()
 wrap(Worker.prototype, 'postMessage', (method, self, args) => {
-  noteQuestion(self, args[0])
+  noteRequest(self, args[0])
   return method.apply(self, args)
 })
-function noteQuestion(thread: unknown, message: unknown): void {
-  const question = part(message, 'question')
-  const step = part(question, 'step')
+function noteRequest(thread: unknown, message: unknown): void {
+  const request = part(message, 'request')
+  const step = part(request, 'step')
   if (part(step, 'kind') !== 'write') return
-  const of = part(question, 'writer')
+  const of = part(request, 'writer')
   const run = part(step, 'statements')
   if (part(step, 'isFirst') === true) statements.set(of, [])
   if (Array.isArray(run)) statements.get(of)?.push(...run.map(effectOf))

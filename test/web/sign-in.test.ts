@@ -218,7 +218,7 @@ t.test(
         email_verified: true,
       })
       t.equal(status, 403)
-      t.match(text, /Bob@example\.org is the address of an account here/)
+      t.match(text, /Bob@example\.org is the address of an account that is not linked to this sign-in/)
       t.same(client.cookies(server.url), [], 'no session')
     })
     t.same(refused, [], 'the verified address of another account: nothing is changed')
