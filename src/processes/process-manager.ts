@@ -83,7 +83,7 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
 /** Minimum age of a historical event at the start, in milliseconds. */
 const MAX_AGE_MS = 24 * 60 * 60 * 1000
 
-/** Whether the event came with an import, so that its notifications are no longer useful. */
+/** Whether an import wrote the event. Such an event is old and causes no notifications. */
 export function isHistorical(
   { startedAfter }: Pick<Services, 'startedAfter'>,
   { at }: CommandContext,

@@ -1,4 +1,7 @@
 /** Descriptions of parameters of paths and queries whose schemas lack one, by name. */
+import { MERGE_STYLES } from '../../events/catalog/repositories.ts'
+import { COMMIT_STATES } from '../../events/catalog/statuses.ts'
+
 export const PARAMETERS: Readonly<Record<string, string>> = {
   owner: 'Login of the owner of the repository',
   repo: 'Name of the repository',
@@ -58,14 +61,7 @@ export const INTEGERS: ReadonlySet<string> = new Set([
 
 /** Values of parameters and fields whose schemas are texts: their check is elsewhere, or an unknown value means the default. */
 export const VALUES: Readonly<Record<string, readonly string[]>> = {
-  'MergePullRequestOption Do': [
-    'merge',
-    'rebase',
-    'rebase-merge',
-    'squash',
-    'fast-forward-only',
-    'manually-merged',
-  ],
+  'MergePullRequestOption Do': MERGE_STYLES,
   'repoListPullRequests state': ['open', 'closed', 'all'],
   'repoListPullRequests sort': [
     'oldest',
@@ -81,7 +77,7 @@ export const VALUES: Readonly<Record<string, readonly string[]>> = {
   'issueListIssues type': ['issues', 'pulls'],
   'issueSearchIssues type': ['issues', 'pulls'],
   'issueGetMilestonesList state': ['open', 'closed', 'all'],
-  'repoListStatuses state': ['pending', 'success', 'error', 'failure', 'warning', 'skipped'],
+  'repoListStatuses state': COMMIT_STATES,
   'repoListStatuses sort': ['oldest', 'recentupdate', 'leastupdate', 'leastindex', 'highestindex'],
   'repoSearch sort': ['alpha', 'created', 'updated', 'id', 'stars', 'forks'],
   'repoSearch order': ['asc', 'desc'],

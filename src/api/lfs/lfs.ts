@@ -21,7 +21,7 @@ export const LfsObjectBody = Type.Object(
   { title: 'LfsObjectBody' },
 )
 
-/** No ref of git has a longer name than a path may be. */
+/** The ref of a batch or lock. Git limits its name to the length of a path. */
 const Ref = Type.Optional(Type.Object({ name: Type.String({ maxLength: 4096 }) }))
 
 export const LfsBatchBody = Type.Object(

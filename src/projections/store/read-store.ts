@@ -247,7 +247,7 @@ export interface ReadStore {
   range(collection: AnyCollection, range: IdRange): Promise<RangeDocument[]>
   /** Opens a snapshot for long reads. The caller closes it. */
   snapshot(): Promise<ReadSnapshot>
-  /** Creates missing collections and indexes, and drops own indexes that are no longer declared. */
+  /** Creates missing collections and indexes, and drops obsolete indexes that an earlier version created. */
   prepare(collections: readonly AnyCollection[]): Promise<void>
   /** Empties a collection. */
   clear(collection: AnyCollection): Promise<void>

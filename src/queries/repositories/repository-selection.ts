@@ -83,8 +83,8 @@ function keywordFilter({ q = '', topic, includeDesc }: Query): { filter: Selecti
 }
 
 /**
- * Returns the filter for repositories in which an account has permissions. Only the account itself and site admins see
- * what is shared with it; others see what it and its organizations own.
+ * Returns the filter for repositories in which an account has permissions. The account itself and site
+ * admins also see repositories that are shared with it; other callers see those that it and its organizations own.
  */
 function memberFilter(
   { mode, exclusive }: Query,

@@ -7,7 +7,7 @@ import { bodyField, type StoredDocument } from './query.ts'
 /** Name prefix of our indexes. Others belong to the operator and stay. */
 const OWN_INDEX = 'mergelog_'
 
-/** Creates the declared indexes, and drops own ones that are no longer declared. */
+/** Creates the declared indexes, and drops obsolete ones that an earlier version of this server created. */
 export async function prepareIndexes(
   stored: MongoCollection<StoredDocument>,
   collection: AnyCollection,

@@ -1,4 +1,4 @@
-/** Changes of documents as statements: one for many documents. To call the driver for each takes half as long again. */
+/** Changes of documents as statements, one for many documents: one call of the driver per document takes 50 % longer. */
 import { LOG_START, type Position } from '../../../events/store/event-store.ts'
 import { asJson } from '../../../storage/sqlite/sqlite.ts'
 import type { Run } from '../../../storage/sqlite/writer.ts'
@@ -7,9 +7,9 @@ import { type ArrayChange, writeArrays } from './arrays.ts'
 import { writeParts } from './full-text.ts'
 import { documentTable } from './tables.ts'
 
-/** The most changes that one statement writes. */
+/** Maximum number of changes per statement. */
 const GROUP_SIZE = 100
-/** The most characters of documents that one statement writes; a single larger document is written alone. */
+/** Maximum size of the documents of a statement, in characters. A larger document is written alone. */
 const GROUP_CHARACTERS = 256 * 1024
 
 /** A put with its document as JSON. */
