@@ -80,16 +80,16 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
   return { ...newContext(metadata.actor, metadata.correlationId, id), retry }
 }
 
-/** Minimum age of a historical event at the start, in milliseconds. */
-const MAX_AGE_MS = 24 * 60 * 60 * 1000
+/** Minimum age of a historical event, in milliseconds. */
+const MIN_AGE_MS = 24 * 60 * 60 * 1000
 
-/** Whether an import wrote the event. Such an event is old and causes no notifications. */
+/** Whether the event is older than a day and was in the log at the start, as after an import: it causes no notifications. */
 export function isHistorical(
   { startedAfter }: Pick<Services, 'startedAfter'>,
   { at }: CommandContext,
   { position, metadata }: Pick<Envelope, 'position' | 'metadata'>,
 ): boolean {
-  return position <= startedAfter && Date.parse(at) - Date.parse(metadata.at) > MAX_AGE_MS
+  return position <= startedAfter && Date.parse(at) - Date.parse(metadata.at) > MIN_AGE_MS
 }
 
 /** The version of all checkpoints of processes. */
