@@ -32,6 +32,26 @@ export function accessTo(repository: RepositoryDocument, requester: AccountDocum
   return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
 }
 
+/** How an account got its access, when it has several ways: the first of these that gives the most. */
+export const GRANTS = ['site-admin', 'owner', 'organization', 'collaborator', 'team', 'public'] as const
+export type Grant = (typeof GRANTS)[number]
+
+/** The account's access, and how it got it: `null` without access. */
+export function grantedAccess(
+  repository: RepositoryDocument,
+  account: AccountDocument,
+): { access: Access; through: Grant | null } {
+  const access = accessTo(repository, account)
+  if (access === 'none' || !maySignIn(account))
+    return { access, through: access === 'none' ? null : 'public' }
+  if (account.siteAdmin) return { access, through: 'site-admin' }
+  if (account.id === repository.ownerId) return { access, through: 'owner' }
+  if (account.memberships[`${repository.ownerId}`] === access) return { access, through: 'organization' }
+  if (repository.collaborators[`${account.id}`]?.permission === access)
+    return { access, through: 'collaborator' }
+  return { access, through: teamAccess(repository, account).includes(access) ? 'team' : 'public' }
+}
+
 /**
  * Whether the requester may give the repository away: its owner, the admins of an organization that owns it, site
  * admins.

@@ -72,6 +72,23 @@ export function isOfficialReviewer(
 const names = (reviews: readonly CountedReview[]) =>
   [...new Set(reviews.map(({ reviewer }) => reviewer.login))].slice(0, 10).join(', ')
 
+const isCounting = ({ official, dismissed }: CountedReview) => official && !dismissed
+
+/** Returns the approvals that count for a merge: see `reviewProblem`. */
+export function countedApprovals<Review extends CountedReview>(
+  rules: ReviewRules,
+  reviews: readonly Review[],
+  officialNow: ReadonlySet<number>,
+): Review[] {
+  return reviews.filter(
+    (review) =>
+      isCounting(review) &&
+      review.kind === 'approved' &&
+      !(rules.ignoreStale && review.stale) &&
+      officialNow.has(review.id),
+  )
+}
+
 /**
  * Returns why the reviews do not allow a merge; undefined when they do. An approval counts when it is official, not
  * dismissed and, where stale ones are ignored, not stale. `officialNow` has the ids of those that would be official
@@ -82,10 +99,8 @@ export function reviewProblem(
   reviews: readonly CountedReview[],
   officialNow: ReadonlySet<number>,
 ): string | undefined {
-  const counting = reviews.filter(({ official, dismissed }) => official && !dismissed)
-  const approvals = counting.filter(
-    ({ id, kind, stale }) => kind === 'approved' && !(rules.ignoreStale && stale) && officialNow.has(id),
-  )
+  const counting = reviews.filter(isCounting)
+  const approvals = countedApprovals(rules, reviews, officialNow)
   if (approvals.length < rules.required) {
     return `needs ${rules.required} official approvals and has ${approvals.length}`
   }

@@ -67,10 +67,12 @@ function decideMerge(
   }
   const refusal = mergeRefusal(state, request, {
     mayMerge: isWriter(by),
+    granted: { access: isWriter(by) ? 'write' : 'read', through: 'collaborator' },
     allowedStyles: MERGE_STYLES.filter((allowed) => allowed !== 'squash'),
     protection: undefined,
     officialReviews: new Set(),
     checks,
+    checksRevision: null,
     headTip: given.headTip ?? state.head.sha,
     baseTip: state.base.sha,
     outdated: false,

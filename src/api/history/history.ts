@@ -46,6 +46,8 @@ export const HistoryWire = Type.Object(
 export interface ShownParts {
   /** False: without what pushers have passed with `--push-option`, which may be meant for the server alone. */
   pushOptions?: false
+  /** False: without the facts of a merge decision, which tell how the merger got its access. */
+  decision?: false
 }
 
 /** The event with its data upcast to the current schema. */
@@ -71,17 +73,24 @@ export function historyWire(recorded: RecordedEvent, shown: ShownParts = {}): St
 }
 
 /** Whether the event has something that the requester may not see. */
-export const hasHidden = ({ type, data }: RecordedEvent, { pushOptions }: ShownParts) =>
-  pushOptions === false && type === 'RefsUpdated' && 'options' in data
+export const hasHidden = (event: RecordedEvent, shown: ShownParts) => hiddenField(event, shown) !== undefined
+
+function hiddenField({ type, data }: RecordedEvent, { pushOptions, decision }: ShownParts) {
+  if (pushOptions === false && type === 'RefsUpdated' && 'options' in data) return 'options'
+  return decision === false && DECIDED.has(type) && 'decision' in data ? 'decision' : undefined
+}
+
+const DECIDED: ReadonlySet<string> = new Set(['MergeStarted', 'PullRequestMerged'])
 
 /**
- * The data without the texts and places of a review that is not submitted yet, which only its reviewer may see, and without
- * the options of a push, unless the requester may push.
+ * The data without the texts and places of a review that is not submitted yet, which only its reviewer may see, without
+ * the options of a push, unless the requester may push, and without a merge decision, except for admins.
  */
 function shownData(event: RecordedEvent, shown: ShownParts): RecordedEvent['data'] {
   const { type, data } = event
-  if (hasHidden(event, shown)) {
-    return Object.fromEntries(Object.entries(data).filter(([field]) => field !== 'options'))
+  const hidden = hiddenField(event, shown)
+  if (hidden !== undefined) {
+    return Object.fromEntries(Object.entries(data).filter(([field]) => field !== hidden))
   }
   if (!isReviewDraft(type)) return data
   return Object.fromEntries(Object.entries(data).filter(([field]) => SHOWN_OF_DRAFT.has(field)))

@@ -35,6 +35,10 @@ function aggregates<Id, State, Event extends DomainEvent>(
     async load(services: WriteServices, id: Id): Promise<State> {
       return (await load(services, streamOf(id), decider)).state
     },
+    /** Returns the state with the revision of its last event. */
+    loaded(services: WriteServices, id: Id) {
+      return load(services, streamOf(id), decider)
+    },
     /** Returns the state of an aggregate after the event of a revision. */
     loadAt(services: Pick<Services, 'events'>, id: Id, revision: number): Promise<State> {
       return loadAt(services, streamOf(id), decider, revision)

@@ -26,11 +26,12 @@ export function eventsOf(
   step: string,
   events: readonly DomainEvent[],
 ): NewEvent[] {
-  const { actor, sudo, at, correlationId, causationId, retry } = context
+  const { actor, sudo, credential, at, correlationId, causationId, retry } = context
   return events.map((event, i) => {
     requireReadable(event)
     const metadata: EventMetadata = { actor, at, correlationId, causationId, schema: schemaOf(event.type) }
     if (sudo !== undefined) metadata.sudo = sudo
+    if (credential !== undefined) metadata.credential = credential
     if (retry !== undefined) metadata.request = retry.digest
     return { id: eventId(retry, stream, step, i), type: event.type, data: event.data, metadata }
   })

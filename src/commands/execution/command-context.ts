@@ -1,7 +1,7 @@
 /** The context of a command: actor, time, ids and idempotency key of its request. */
 import { v5 as uuidV5 } from 'uuid'
 import type { AccountRef } from '../../events/catalog/parts.ts'
-import { LOG_START, type Position } from '../../events/store/event-store.ts'
+import { type Credential, LOG_START, type Position } from '../../events/store/event-store.ts'
 import type { Retry } from './event-ids.ts'
 
 /** The facts of a request that its commands need. One per request. */
@@ -9,6 +9,8 @@ export interface CommandContext {
   readonly actor: AccountRef | null
   /** The site admin that acts in the actor's name. */
   readonly sudo?: AccountRef
+  /** The credential of the request; absent for work of the server. */
+  readonly credential?: Credential
   /** The time of the request, ISO 8601 in UTC: deciders have no clock. */
   readonly at: string
   readonly correlationId: string

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { v5 as uuidV5 } from 'uuid'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { Credential } from '../../events/store/event-store.ts'
 import type { Services } from '../../services/services.ts'
 import { type CommandContext, newContext } from './command-context.ts'
 
@@ -39,7 +40,13 @@ const refOf = ({ id, login }: AccountRef): AccountRef => ({ id, login })
 export function requestContext(request: FastifyRequest): CommandContext {
   const { requester, sudo } = request
   const context = newContext(requester && refOf(requester), request.traceId ?? request.id, request.id)
-  return sudo === null ? context : { ...context, sudo: refOf(sudo) }
+  if (requester === null) return context
+  return { ...context, credential: credentialOf(request), ...(sudo !== null && { sudo: refOf(sudo) }) }
+}
+
+function credentialOf({ tokenId, sessionHash }: FastifyRequest): Credential {
+  if (tokenId !== null) return 'token'
+  return sessionHash === null ? 'password' : 'session'
 }
 
 /**

@@ -1,11 +1,12 @@
 /** Decides whether a pull request may be merged: `merge.2`. Pure. */
 
 import type { ChecksOutcome } from '../../access/protection-rules.ts'
-import { reviewProblem, reviewRulesOf } from '../../access/review-rules.ts'
+import { countedApprovals, reviewProblem, reviewRulesOf } from '../../access/review-rules.ts'
 import { isWorkInProgress } from '../../domain/work-in-progress.ts'
 import { type Refusal, refuse } from '../../errors/refusal.ts'
 import type { BranchProtection } from '../../events/catalog/branches.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { MergeDecision } from '../../events/catalog/pull-requests.ts'
 import { MERGE_STYLES, type MergeStyle } from '../../events/catalog/repositories.ts'
 import type { ActivePull, PullState } from './pull-request.decider.ts'
 
@@ -24,12 +25,16 @@ export interface MergeRequest {
 
 export interface MergeFacts {
   mayMerge: boolean
+  /** The merger's access, and how the merger got it. */
+  granted: Pick<MergeDecision, 'access' | 'through'>
   allowedStyles: readonly MergeStyle[]
   protection: BranchProtection | undefined
   /** Ids of the approvals and requests that are official by present permissions. */
   officialReviews: ReadonlySet<number>
   /** Outcome of the required contexts for the head. */
   checks: ChecksOutcome
+  /** Revision of the last status that `checks` is from; null without one. */
+  checksRevision: number | null
   /** Tips in git; null for a deleted branch. */
   headTip: string | null
   baseTip: string | null
@@ -77,6 +82,27 @@ export function mergeRefusal(
     return refuse.conflict(`head_commit_id: the head is at ${state.head.sha}`)
   }
   return facts.headTip === state.head.sha ? undefined : headHasMoved
+}
+
+/** Returns the facts of an allowed merge, to be recorded with it. */
+export function mergeDecision(
+  state: ActivePull,
+  { force }: Pick<MergeRequest, 'force'>,
+  facts: MergeFacts,
+): MergeDecision {
+  const { granted, protection, checks, checksRevision, officialReviews } = facts
+  const rules = reviewRulesOf(protection)
+  const approvals =
+    rules.required === 0 ? null : countedApprovals(rules, state.reviews, officialReviews).map(({ id }) => id)
+  return {
+    ...granted,
+    forced: force && granted.access === 'admin',
+    bypassed: protectionReasons(state, { force: false, scheduling: false }, facts),
+    protection: protection === undefined ? null : { id: protection.id, updatedAt: protection.updatedAt },
+    checks: protection?.statusCheck ? checks : null,
+    checksRevision,
+    approvals,
+  }
 }
 
 export const WORK_IN_PROGRESS = 'the pull request is a work in progress'

@@ -1,6 +1,6 @@
 /** Gathers the facts of a merge decision from git, the log and the repository's settings. */
 
-import { accessTo } from '../../access/access.ts'
+import { grantedAccess } from '../../access/access.ts'
 import { checksOutcome, mayMerge, protectionOf } from '../../access/protection-rules.ts'
 import { reviewProblem, reviewRulesOf } from '../../access/review-rules.ts'
 import { memberOf } from '../../access/team-membership.ts'
@@ -36,7 +36,7 @@ export async function mergeFacts(
   const dir = gitDirOf(services, repository.id)
   const { head, base } = pull
   const protection = protectionOf(repository.protections, base.branch)
-  const [tips, dependencies, { outcome }, official] = await Promise.all([
+  const [tips, dependencies, { outcome, revision }, official] = await Promise.all([
     gitTips(services, pull),
     openDependencies(services, pull.dependencies),
     checksOf(services, repository, pull),
@@ -46,14 +46,15 @@ export async function mergeFacts(
   // Only when a rule needs the answer: it takes as long as the merge.
   const asks = protection?.blockOutdated || protection?.requireSigned
   const includesBase = !asks || (baseTip !== null && (await isAncestor(dir, baseTip, head.sha)))
+  const granted = grantedAccess(repository, merger)
   return {
-    mayMerge:
-      !repository.archived &&
-      mayMerge(protection, memberOf(repository, merger), accessTo(repository, merger)),
+    mayMerge: !repository.archived && mayMerge(protection, memberOf(repository, merger), granted.access),
+    granted,
     allowedStyles: repository.mergeStyles,
     protection,
     officialReviews: official,
     checks: outcome,
+    checksRevision: revision,
     ...tips,
     outdated: !includesBase,
     wouldBeSigned:
@@ -90,9 +91,10 @@ async function refsOf(services: Services, repoId: number, refs: readonly string[
 async function checksOf(services: Services, repository: RepositoryDocument, pull: ActivePull) {
   const protection = protectionOf(repository.protections, pull.base.branch)
   const contexts = protection?.statusCheck ? protection.contexts : []
-  const { posted } = await checks.load(services, { repoId: repository.id, sha: pull.head.sha })
+  const { state, revision } = await checks.loaded(services, { repoId: repository.id, sha: pull.head.sha })
+  const { posted } = state
   const outcome = await checksOutcome({ contexts }, posted, timeSlices().pauseIfOver)
-  return { outcome, any: posted.size > 0, required: protection?.statusCheck === true }
+  return { outcome, revision, any: posted.size > 0, required: protection?.statusCheck === true }
 }
 
 /**

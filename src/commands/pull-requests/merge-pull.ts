@@ -2,7 +2,7 @@
 
 import { accessTo, atLeast } from '../../access/access.ts'
 import { isRefusal, type Refusal, Refused, refuse } from '../../errors/refusal.ts'
-import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
+import type { MergeDecision, PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import { pullStream } from '../../events/streams.ts'
 import { commitFacts } from '../../git/commits/commits.ts'
 import { isAncestor, mergeBase } from '../../git/commits/history.ts'
@@ -17,7 +17,13 @@ import { shownAuthors, signatureOf } from '../users/accounts/signature.ts'
 import { deleteHeadBranch } from './branches/delete-head-branch.ts'
 import { buildMerge } from './build-merge.ts'
 import { finishMerge, releaseHeadBase } from './finish-merge.ts'
-import { isMergeStyle, type MergeRequest, mergeRefusal } from './merge-checks.decider.ts'
+import {
+  isMergeStyle,
+  type MergeFacts,
+  type MergeRequest,
+  mergeDecision,
+  mergeRefusal,
+} from './merge-checks.decider.ts'
 import { gitTips, mergeFacts } from './merge-facts.ts'
 import type { MessageFields } from './merge-message.ts'
 import {
@@ -88,7 +94,9 @@ async function decideMerge(
   const refusal = mergeRefusal(state, request, facts)
   if (refusal !== undefined) return refusal
   if (!isMergeStyle(style)) return []
-  if (style === 'manually-merged') return decideManualMerge(services, state, merge)
+  if (style === 'manually-merged') {
+    return decideManualMerge(services, state, merge, mergeDecision(state, request, facts))
+  }
   const { baseTip } = facts
   if (baseTip === null) return []
   const dir = gitDirOf(services, repository.id)
@@ -110,8 +118,8 @@ async function decideMerge(
   // The head is in the base: like git, create no commit.
   const result = ancestor === state.head.sha ? { commit: baseTip, message: '' } : built
   if (isRefusal(result)) return result
-  const refused = await refusalNow(services, state, merge)
-  if (refused !== undefined) return refused
+  const now = await factsNow(services, state, merge, facts)
+  if (isRefusal(now)) return now
   return decideStartMerge(state, {
     style,
     baseBranch: state.base.branch,
@@ -121,31 +129,33 @@ async function decideMerge(
     ...result,
     by: { id: merger.id, login: merger.login },
     deleteBranch,
+    decision: mergeDecision(state, request, now),
   })
 }
 
 /**
- * Checks the merge again by present permissions and rules, since a merge of many commits takes long to build. Skips the
- * check when they have not changed.
+ * Checks the merge again by present permissions and rules, since a merge of many commits takes long to build. Returns
+ * the present facts, or a refusal; `facts` when permissions and rules have not changed.
  */
-async function refusalNow(
+async function factsNow(
   services: Services,
   state: ActivePull,
   { repository, merger, mergerNow, request }: Merge,
-): Promise<Refusal | undefined> {
+  facts: MergeFacts,
+): Promise<MergeFacts | Refusal> {
   await services.projector.current()
   const { accounts, repositories } = services.views
   const [rules, by] = await Promise.all([
     repositories.get(`${repository.id}`),
     mergerNow === undefined ? accounts.get(`${merger.id}`) : mergerNow(),
   ])
-  if (rules === repository && by === merger) return undefined
+  if (rules === repository && by === merger) return facts
   const access = rules === undefined || by === undefined ? 'none' : accessTo(rules, by)
   if (rules === undefined || by === undefined || !atLeast(access, 'read')) {
     return refuse.notFound('repository not found')
   }
-  const facts = await mergeFacts(services, state, rules, by, request.style)
-  return mergeRefusal(state, { ...request, force: request.force && access === 'admin' }, facts)
+  const now = await mergeFacts(services, state, rules, by, request.style)
+  return mergeRefusal(state, { ...request, force: request.force && access === 'admin' }, now) ?? now
 }
 
 /** Decides `merge.3`: the pull request counts as merged by the given commit of the base branch. */
@@ -153,6 +163,7 @@ async function decideManualMerge(
   services: Services,
   state: ActivePull,
   { repository, merger, manualCommit, deleteBranch }: Merge,
+  decision: MergeDecision,
 ): Promise<Decision<PullRequestEvent>> {
   const commit = manualCommit.trim().toLowerCase()
   const wrong = refuse.conflict(`MergeCommitID: is not a commit of the base branch ${state.base.branch}`)
@@ -163,7 +174,7 @@ async function decideManualMerge(
   if (!(await isAncestor(dir, commit, tip))) return wrong
   const by = { id: merger.id, login: merger.login }
   const merged = { style: 'manually-merged', commit, head: state.head.sha, mergeBase: null } as const
-  return decideManuallyMerged(state, { ...merged, by, deleteBranch })
+  return decideManuallyMerged(state, { ...merged, by, deleteBranch, decision })
 }
 
 /**

@@ -321,7 +321,8 @@ export function decideStartMerge(state: PullState, merge: MergeIntent): Decision
 /** Records that the merge under way succeeded. */
 export function decideMerged(state: PullState, commit: string): Decision<PullRequestEvent> {
   if (state.status !== 'open' || state.merging?.commit !== commit) return []
-  return [merged(state, state.merging)]
+  const { decision: _, ...merging } = state.merging
+  return [merged(state, merging)]
 }
 
 /** Records a merge outside of this server, by the given commit: `merge.3`. */
@@ -334,9 +335,9 @@ export function decideManuallyMerged(state: PullState, merge: Merged): Decision<
 type Merged = Omit<MergeIntent, 'baseBranch' | 'from' | 'message'>
 
 function merged({ repoId, index, milestone }: ActivePull, merge: Merged): PullRequestEvent {
-  const { style, commit, head, mergeBase, by: mergedBy, deleteBranch } = merge
+  const { style, commit, head, mergeBase, by: mergedBy, deleteBranch, decision } = merge
   const data = { repoId, index, style, commit, head, mergeBase, mergedBy, milestone, deleteBranch }
-  return { type: 'PullRequestMerged', data }
+  return { type: 'PullRequestMerged', data: { ...data, ...(decision !== undefined && { decision }) } }
 }
 
 /** Records that the merge under way failed, since the base branch has moved. */

@@ -13,6 +13,29 @@ export type BranchPoint = Static<typeof BranchPoint>
 const DiffStat = Type.Object({ additions: Whole, deletions: Whole, changedFiles: Whole })
 export type DiffStat = Static<typeof DiffStat>
 
+/**
+ * The facts by which a merge was allowed, as they were when it was decided. Only admins of the repository see them. See
+ * docs/evidence.md.
+ */
+const MergeDecision = Type.Object({
+  /** The merger's access to the repository, and how the merger got it: `grantedAccess`. */
+  access: Type.Enum(['none', 'read', 'write', 'admin']),
+  through: OrNull(Type.Enum(['site-admin', 'owner', 'organization', 'collaborator', 'team', 'public'])),
+  /** Whether the merger used `force_merge`. */
+  forced: Flag,
+  /** Reasons of the protection against the merge that did not stop it. */
+  bypassed: Type.Array(Text),
+  /** The protection of the base branch, and the time of its last change; null: the branch was not protected. */
+  protection: OrNull(Type.Object({ id: Whole, updatedAt: Text })),
+  /** The outcome of the required checks; null when the protection requires none. */
+  checks: OrNull(Type.Enum(['success', 'pending', 'failed'])),
+  /** The revision of the last status of the head that was read; null: it had none. */
+  checksRevision: OrNull(Whole),
+  /** The ids of the approvals that counted; null when the protection requires none. */
+  approvals: OrNull(Type.Array(Whole)),
+})
+export type MergeDecision = Static<typeof MergeDecision>
+
 /** A merge whose intent is recorded: the base branch moves from `from` to `commit`, or the merge failed. */
 const MergeIntent = Type.Object({
   style: MergeStyle,
@@ -26,6 +49,7 @@ const MergeIntent = Type.Object({
   by: AccountRef,
   /** Whether the head branch is deleted after the merge. */
   deleteBranch: Flag,
+  decision: Type.Optional(MergeDecision),
 })
 export type MergeIntent = Static<typeof MergeIntent>
 
@@ -107,6 +131,8 @@ export const pullRequestEvents = {
     milestone: OrNull(MilestoneRef),
     /** Whether the head branch is deleted, too: directly after the merge, or later if that fails. */
     deleteBranch: Flag,
+    /** Of a manual merge. Other merges have it in `MergeStarted`. */
+    decision: Type.Optional(MergeDecision),
   }),
   /** The comment on the deletion of the head branch after a merge. */
   HeadBranchDeleted: Type.Object({ ...ofIssue, commentId: Whole, branch: BranchPoint }),

@@ -11,6 +11,10 @@ export type Position = number
 /** The position before the first event of the log. */
 export const LOG_START: Position = 0
 
+/** The kind of credential by which a request signed in. `session`: of a browser, after a sign-in by OpenID Connect. */
+export const CREDENTIALS = ['password', 'token', 'session'] as const
+export type Credential = (typeof CREDENTIALS)[number]
+
 /** The metadata of an event. Readers of the log rely on every required field. */
 export interface EventMetadata {
   /** The account that caused the event; null when the server itself did (recovery, a process manager). */
@@ -27,6 +31,8 @@ export interface EventMetadata {
   node?: string
   /** The site admin who acted in the actor's name (`Sudo`). */
   sudo?: { id: number; login: string }
+  /** The credential of the request that caused the event. Absent when the server itself caused it. */
+  credential?: Credential
   /** The digest of the request body. Present when the client sent an Idempotency-Key. */
   request?: string
   /** The `hash` of the event before it in its stream; null for the first event. The store sets it: `chain.ts`. */

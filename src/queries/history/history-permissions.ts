@@ -35,7 +35,10 @@ export function repositoryPermissions(
     if (!atLeast(access, 'read')) return undefined
     return {
       events: { ...(!atLeast(access, 'admin') && { adminsOnly: false }), ...wordsFor(request) },
-      parts: atLeast(access, 'write') ? {} : { pushOptions: false },
+      parts: {
+        ...(!atLeast(access, 'write') && { pushOptions: false }),
+        ...(!atLeast(access, 'admin') && { decision: false }),
+      },
     }
   }
 }
@@ -53,7 +56,10 @@ export function discussionPermissions(
   repoId: number,
 ): HistoryPermissions {
   const permissions = repositoryPermissions(services, request, repoId)
-  return async () => ((await permissions()) === undefined ? undefined : { events: wordsFor(request) })
+  return async () => {
+    const visible = await permissions()
+    return visible && { ...visible, events: wordsFor(request) }
+  }
 }
 
 export function siteAdminPermissions(services: Services, request: FastifyRequest): HistoryPermissions {
