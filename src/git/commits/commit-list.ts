@@ -5,27 +5,27 @@ import { createAnswerCache } from '../process/answer-cache.ts'
 import { type GitOptions, gitOutput } from '../process/run.ts'
 import { checkedId } from '../refs/names.ts'
 
-/** Of a longer history, only the newest commits are listed. */
+/** Maximum number of listed commits: the newest ones. */
 const MAX_COMMITS = 1_000_000
-/** 40 hexadecimal digits and a newline. */
+/** Length of a line of `rev-list`: 40 hexadecimal digits and a newline. */
 const ID_LINE = 41
 
 const lists = createAnswerCache<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
 
 export interface CommitSelection {
-  /** The commit to begin with. */
+  /** The newest commit. */
   tip: string
-  /** Without this commit and its ancestors. */
+  /** Excludes this commit and its ancestors. */
   not?: string | undefined
   /** Only commits that change this file, or a file in this folder. */
   path?: string | undefined
-  /** Committed at this time or later, and at this time or earlier: in milliseconds since 1970. */
+  /** Earliest and latest time of the committer, in milliseconds since 1970. */
   since?: number | undefined
   until?: number | undefined
 }
 
 /**
- * The commits that `git log` lists. `total` is their number, at most a million; `page` gives ids, newest first.
+ * Returns the commits that `git log` lists. `total` is their number, at most a million; `page` gives ids, newest first.
  * @throws GitFailed when a commit does not exist, or the path leads out of the repository
  */
 export async function commitList(

@@ -8,9 +8,9 @@ import { splitAt } from '../process/split.ts'
 import { checkedId } from '../refs/names.ts'
 import { nearRange } from './near-history.ts'
 
-/** Of a larger range, only the newest commits are listed. */
+/** Maximum number of listed commits: the newest ones. */
 const MAX_COMMITS = 1_000_000
-/** 40 hexadecimal digits and a newline. */
+/** Length of a line of `rev-list`: 40 hexadecimal digits and a newline. */
 const ID_LINE = 41
 
 /** Options of a query's git processes. */
@@ -19,8 +19,8 @@ type ReadOptions = Pick<GitOptions, 'queue' | 'timeout' | 'signal'>
 const ranges = createAnswerCache<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
 
 /**
- * The commits that `git log from..to` lists: those that `to` has and `from` lacks. `total` is their number, at most a
- * million; `page` gives ids, newest first.
+ * Returns the commits that `git log from..to` lists: those that `to` has and `from` lacks. `total` is their number, at
+ * most a million; `page` gives ids, newest first.
  * @throws GitFailed when a commit does not exist
  */
 export async function commitRange(dir: string, from: string, to: string, options: ReadOptions = {}) {
@@ -43,7 +43,8 @@ export async function commitRange(dir: string, from: string, to: string, options
 }
 
 /**
- * The newest commits that `to` has and `from` lacks, newest first, up to a limit. With `from` null: all of `to`.
+ * Returns the newest commits that `to` has and `from` lacks, newest first, up to a limit. With `from` null: all of
+ * `to`.
  * @throws GitFailed when a commit does not exist
  */
 export async function newestCommits(
@@ -79,8 +80,8 @@ const known = new LRUCache<string, CommitChanges>({
 })
 
 /**
- * The changes of each of these commits, by id, read with one git command. At most `maxFiles` files of a commit are
- * listed, but all of its lines are counted.
+ * Returns the changes of each of these commits, by id, read with one git command. Lists at most `maxFiles` files of a
+ * commit, but counts all of its lines.
  * @throws GitFailed when a commit, or an object of it, does not exist
  */
 export async function commitChanges(

@@ -18,22 +18,22 @@ export interface Signature {
 export interface CommitFacts {
   sha: string
   tree: string
-  /** The first 100: a commit has two at most, or dozens, unless it is made to take long. */
+  /** The first 100. Honest commits have dozens at most. */
   parents: string[]
   author: Signature
   committer: Signature
-  /** The stored message, mostly with a newline at the end; of more than 256 KiB, the beginning. */
+  /** The stored message, cut off after 256 KiB. It usually ends with a newline. */
   message: string
-  /** Only of a signed commit: its signature, and the rest of the commit, which is the text that was signed. */
+  /** Only for a signed commit: its signature, and the signed text, which is the rest of the commit. */
   signed?: { signature: string; payload: string }
 }
 
 const SIGNATURE = 'gpgsig '
-/** Only the beginning of a larger commit is read. */
+/** Maximum number of bytes read of a commit. */
 const MAX_COMMIT_BYTES = 1024 * 1024
 /**
- * Only the beginnings of its texts are kept: a list may have fifty commits or more. The longest message that the server
- * itself takes has room, and so has each signature that is one.
+ * Maximum size of a kept text: lists have fifty commits or more. The longest message that the server accepts fits, and
+ * so does every real signature.
  */
 const MAX_TEXT_BYTES = 256 * 1024
 const MAX_SIGNATURE_BYTES = 64 * 1024
@@ -47,7 +47,7 @@ const MAX_COMMITS_BYTES = 64 * 1024 * 1024
  */
 const known = new LRUCache<string, CommitFacts>({ maxSize: 64 * 1024 * 1024 })
 
-/** Keeps facts. They count by the whole content: names, parents and trees may be parts of one long text. */
+/** Caches facts with the size of the whole content: their strings may be slices that keep it in memory. */
 function remember(dir: string, facts: CommitFacts, content: Buffer): void {
   const { sha, message, signed } = facts
   const texts = message.length + (signed === undefined ? 0 : signed.signature.length + signed.payload.length)
@@ -55,7 +55,7 @@ function remember(dir: string, facts: CommitFacts, content: Buffer): void {
 }
 
 /**
- * Reads these commits, by id. An id that is not a commit of this repository is missing from the result.
+ * Reads these commits, by id. Leaves out ids that are not commits of this repository.
  * @throws InvalidGitArgument when an id is malformed
  */
 export async function commitFacts(
@@ -105,7 +105,7 @@ export const fromCommits = <T>(dir: string, shas: Iterable<string>, make: (facts
   fromEach(shas, (part) => commitFacts(dir, part), make)
 
 /**
- * The exact content of these commits, by id.
+ * Returns the exact content of these commits, by id.
  * @throws GitFailed when one does not exist, GitOutputTooLarge when together they have more than 64 MB
  */
 export async function rawCommits(dir: string, shas: readonly string[]): Promise<Map<string, Buffer>> {
@@ -178,8 +178,8 @@ export function splitCommit(content: Buffer) {
 /** End of the relevant parents, in bytes: after a line for the tree and one for each parent. */
 const END_OF_PARENTS = 46 + 48 * MAX_PARENTS
 
-/** The content without the parents that do not count: to split it into lines would take long. */
-function withoutMoreParents(content: Buffer): Buffer {
+/** Removes the parents beyond the limit: splitting them into lines would take long. */
+function withoutExcessParents(content: Buffer): Buffer {
   if (content.toString('latin1', END_OF_PARENTS, END_OF_PARENTS + 7) !== 'parent ') return content
   const author = content.indexOf('\nauthor ', END_OF_PARENTS)
   const rest = author === -1 ? Buffer.alloc(0) : content.subarray(author + 1)
@@ -187,13 +187,13 @@ function withoutMoreParents(content: Buffer): Buffer {
 }
 
 function parseCommit(sha: string, content: Buffer): CommitFacts {
-  const { headers, values, body } = splitCommit(withoutMoreParents(content))
+  const { headers, values, body } = splitCommit(withoutExcessParents(content))
   const decode = decoder(values('encoding')[0])
   const signature = (key: string) => parseSignature(decode(Buffer.from(values(key)[0] ?? '', 'latin1')))
   return {
     sha,
     tree: values('tree')[0] ?? EMPTY_TREE,
-    // The last one may be cut off.
+    // The last parent may be cut off.
     parents: values('parent').slice(0, MAX_PARENTS).filter(isObjectId),
     author: signature('author'),
     committer: signature('committer'),
@@ -248,19 +248,19 @@ export function beginningOf(text: string, characters: number): string {
   return text.length <= characters ? text : Buffer.from(text.slice(0, characters)).toString()
 }
 
-/** Later times, in milliseconds, have a year of more than four digits. */
-const TOO_MANY_MS = 1e15
+/** A bound beyond the year 9999, in milliseconds. */
+const MAX_TIME_MS = 1e15
 
 /**
- * Some commits have impossible times or zones: they get the epoch, in UTC. So do those whose year, where they were written,
- * has no four digits: clients read no other ones.
+ * Formats a time in ISO 8601. Impossible times and zones become the epoch in UTC, and so do local years without exactly
+ * four digits, which clients can't parse.
  */
 function isoDate(seconds: number, zone: string): string {
   const hours = Number(zone.slice(1, 3))
   const minutes = Number(zone.slice(3, 5))
   const offset = (zone.startsWith('-') ? -60 : 60) * (60 * hours + minutes)
   const local = (seconds + offset) * 1000
-  const text = Math.abs(local) < TOO_MANY_MS ? new Date(local).toISOString() : ''
+  const text = Math.abs(local) < MAX_TIME_MS ? new Date(local).toISOString() : ''
   // `toISOString` writes other years with a sign and six digits.
   if (!/^\d{4}-/.test(text) || hours > 23 || minutes > 59) return '1970-01-01T00:00:00+00:00'
   return `${text.slice(0, 19)}${zone.slice(0, 3)}:${zone.slice(3, 5)}`

@@ -7,16 +7,16 @@ import { git } from '../process/run.ts'
 import { checkedId } from '../refs/names.ts'
 import { nearMergeBase } from './near-history.ts'
 
-/** Caches the answers to a question about two commits. */
-function cached<T>(ask: (dir: string, a: string, b: string) => Promise<T>) {
+/** Caches the results of a function of two commits. */
+function cached<T>(compute: (dir: string, a: string, b: string) => Promise<T>) {
   const answers = createAnswerCache<{ value: T }>(20_000, () => 1)
   return async (dir: string, a: string, b: string): Promise<T> => {
     const key = `${dir}\0${checkedId(a)}\0${checkedId(b)}`
-    return (await answers(key, async () => ({ value: await ask(dir, a, b) }))).value
+    return (await answers(key, async () => ({ value: await compute(dir, a, b) }))).value
   }
 }
 
-/** The best common ancestor of two commits; undefined when they share no history. */
+/** Returns the best common ancestor of two commits; undefined for unrelated histories. */
 export const mergeBase = cached(async (dir, a, b): Promise<string | undefined> => {
   const near = await nearMergeBase(dir, a, b)
   if (near !== undefined) return near

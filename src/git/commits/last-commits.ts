@@ -31,8 +31,8 @@ async function entriesIn(
 }
 
 /**
- * For each of the entries of the directory (names as in trees), the last commit that changed it, seen from `commit`. Those
- * that have not changed in the latest history are missing. Starts no process.
+ * Returns the last commit that changed each entry of the directory (names as in trees), as seen from `commit`. Leaves
+ * out entries without a change in the last 150 commits. Starts no process.
  */
 export function lastCommits(
   dir: string,
@@ -40,10 +40,10 @@ export function lastCommits(
   directory: readonly string[],
   names: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, string>> {
-  const asked = createHash('sha1')
+  const namesKey = createHash('sha1')
     .update([...names].join('/'))
     .digest('hex')
-  return answers([dir, commit, directory.join('/'), asked].join('\0'), () =>
+  return answers([dir, commit, directory.join('/'), namesKey].join('\0'), () =>
     walk(dir, commit, directory, names),
   )
 }
@@ -55,7 +55,7 @@ async function walk(
   names: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, string>> {
   const last = new Map<string, string>()
-  /** The entries that each commit has as they are now; commits that were found first come first. */
+  /** By commit, in the order of discovery: the entries that it has in their present state. */
   const open = new Map<string, Set<string>>([[commit, new Set(names)]])
   for (let steps = 0; open.size > 0 && steps < MAX_STEPS; steps++) {
     const [next] = open
@@ -88,11 +88,11 @@ async function walk(
 /** Time limit for this detail of an answer, in milliseconds. */
 const MAX_MS = 5000
 
-const old = createAnswerCache<{ sha: string }>(50_000, () => 1)
+const pathCommits = createAnswerCache<{ sha: string }>(50_000, () => 1)
 
 /**
- * Returns the last commit of one path, however old it is. Starts a process; the caller has a slot for it. @throws
- * GitTooSlow
+ * Returns the last commit of a path, searching the whole history. Starts a process in the caller's slot.
+ * @throws GitTooSlow
  */
 export async function lastCommitOfPath(
   dir: string,
@@ -113,6 +113,6 @@ export async function lastCommitOfPath(
     }
     return { sha: (await gitOutput(args, options)).toString('latin1').trim() }
   }
-  const answer = await rememberingFailure(`last commit\0${key}`, () => old(key, read, signal))
+  const answer = await rememberingFailure(`last commit\0${key}`, () => pathCommits(key, read, signal))
   return answer.sha || undefined
 }

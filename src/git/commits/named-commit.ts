@@ -17,7 +17,8 @@ const TAGS = 'refs/tags/'
 
 /**
  * Returns the commit of a name: a branch, a tag, or an id, whole or abbreviated; in this order. `refs/heads/main`,
- * `refs/tags/v1` and `refs/pull/1/head` name exactly those; other refs have no names here. Undefined for an unknown name.
+ * `refs/tags/v1` and `refs/pull/1/head` name exactly those; other full names count as unknown. Undefined for an unknown
+ * name.
  */
 export async function namedCommit(dir: string, name: string): Promise<NamedCommit | undefined> {
   const named = await refNamed(dir, name)
@@ -52,12 +53,12 @@ async function peeled(dir: string, id: string | null | undefined): Promise<strin
   return commit?.sha
 }
 
-/** A name has at most this many parts that could belong to a ref. */
+/** Maximum number of path segments tried as a ref's name. */
 const MAX_REF_PARTS = 20
 
 /**
  * Splits `main/src/a.md` into a commit and the path in it. Names of refs may have slashes, but no ref begins with the
- * whole name of another one. `kind`: only names of that kind count. Undefined when the path begins with no such name.
+ * whole name of another one. With `kind`, accepts only names of that kind. Undefined for an unknown name.
  */
 export async function commitAndPath(
   dir: string,

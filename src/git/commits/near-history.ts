@@ -7,8 +7,8 @@ import { commitFacts } from './commits.ts'
 const MAX_STEPS = 8
 
 /**
- * The commits that `to` has and `from` lacks, newest first. Undefined when they are too many or when one is a
- * merge: then ask git.
+ * Returns the commits that `to` has and `from` lacks, newest first. Undefined when they are too many or one is a merge:
+ * then the caller asks git.
  */
 export async function nearRange(dir: string, from: string, to: string): Promise<string[] | undefined> {
   const base = await nearMergeBase(dir, from, to)
@@ -26,7 +26,7 @@ export async function nearRange(dir: string, from: string, to: string): Promise<
 }
 
 /** A commit and its ancestors, as long as each has one parent. `next` is the next ancestor to read. */
-interface Line {
+interface Lineage {
   start: string
   seen: Set<string>
   next: string | undefined
@@ -41,20 +41,20 @@ export async function nearMergeBase(dir: string, a: string, b: string): Promise<
   // The commits may be cached although they no longer exist. Then git must give its error.
   const headers = await objectReaders.headers(dir, [a, b])
   if (headers.some((header) => header?.type !== 'commit')) return undefined
-  const left: Line = { start: a, seen: new Set(), next: a }
-  const right: Line = { start: b, seen: new Set(), next: b }
+  const left: Lineage = { start: a, seen: new Set(), next: a }
+  const right: Lineage = { start: b, seen: new Set(), next: b }
   for (let i = 0; i < MAX_STEPS; i++) {
-    const asked = [left.next, right.next].filter((sha) => sha !== undefined)
-    if (asked.length === 0) return undefined
-    const facts = await commitFacts(dir, asked)
-    if (asked.some((sha) => !facts.has(sha))) return undefined
+    const unread = [left.next, right.next].filter((sha) => sha !== undefined)
+    if (unread.length === 0) return undefined
+    const facts = await commitFacts(dir, unread)
+    if (unread.some((sha) => !facts.has(sha))) return undefined
     for (const [line, other] of [
       [left, right],
       [right, left],
     ] as const) {
       if (line.next === undefined) continue
       line.seen.add(line.next)
-      // All its ancestors are common too, but none of its descendants.
+      // All its ancestors are common too; its descendants are not.
       if (other.seen.has(line.next)) return line.next
       const { parents = [] } = facts.get(line.next) ?? {}
       // The other commit is a parent of this one, so it is the common ancestor.

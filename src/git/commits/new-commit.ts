@@ -85,7 +85,7 @@ function rawDate(iso: string): string {
 
 export interface FirstCommit extends Omit<NewCommit, 'tree' | 'parents' | 'signingKey'> {
   branch: string
-  /** Content by file name, at the top level of the tree. The names must be good ones. */
+  /** Content by file name, at the top level of the tree. The names must be valid. */
   files: ReadonlyMap<string, string | Uint8Array>
 }
 

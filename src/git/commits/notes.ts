@@ -7,22 +7,22 @@ import { kindOf } from '../trees/tree-entries.ts'
 import { readTree } from '../trees/trees.ts'
 import { commitFacts } from './commits.ts'
 
+/** The ref that `git notes` uses by default. */
 const NOTES = 'refs/notes/commits'
 
-/** The ref that `git notes` uses by default. */
 export interface Note {
   message: Buffer
   /** The id of the commit that wrote the note. */
   commit: string
 }
 
-/** Bytes of a note that are read. */
+/** Maximum size of a note, in bytes. Larger ones count as missing. */
 const MAX_NOTE_BYTES = 1024 * 1024
 
 /**
- * Returns the note of a commit; undefined without one. Notes are files named by the id of their commit; with many notes,
- * the first digits are folders.
- * @throws GitOutputTooLarge for a note of more than a megabyte
+ * Returns the note of a commit; undefined without one. Notes are files named by the id of their commit; with many
+ * notes, the first digits are folders.
+ * @throws the errors of `git`
  */
 export async function noteOf(
   dir: string,
@@ -45,7 +45,7 @@ export async function noteOf(
   return message && { message, commit: commit === '' ? tip : commit }
 }
 
-/** Looks for the rest of an id, in a folder whose own digits are in `path`. */
+/** Looks up the remaining digits of an id (`rest`) in a folder; `path` has the digits before them. */
 async function noteIn(
   dir: string,
   tree: string,

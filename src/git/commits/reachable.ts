@@ -13,8 +13,8 @@ const NEWLINE = 0x0a
 const SEARCH_MS = 60_000
 /** Batch size of object reads. */
 const PART = 1000
-/** The objects of larger repositories are not remembered: each search walks the history again. */
-const MAX_REMEMBERED = 500_000
+/** Maximum number of objects whose ids are cached. In larger repositories, each search walks the history again. */
+const MAX_CACHED = 500_000
 /** An id in a `Set` takes about this many bytes. */
 const BYTES_PER_ID = 80
 
@@ -26,7 +26,7 @@ export interface Tips {
   fingerprint: string
 }
 
-/** Ids of objects. In parts, because a large Set holds the event loop when it grows. */
+/** Ids of objects, in several sets: the growth of one large Set would block the event loop. */
 interface ObjectIds {
   size: number
   has(id: string): boolean
@@ -53,7 +53,7 @@ function createObjectIds(): ObjectIds {
 
 type SearchOptions = Pick<GitOptions, 'signal' | 'queue'>
 
-/** All refs that a reader may see: every ref of the repository. */
+/** Returns the ids of all refs of the repository. */
 export async function tipsOf(dir: string, options: SearchOptions = {}): Promise<Tips> {
   const ids = new Set<string>()
   const hash = createHash('sha256')
@@ -67,8 +67,8 @@ export async function tipsOf(dir: string, options: SearchOptions = {}): Promise<
   return { ids, fingerprint: hash.digest('base64') }
 }
 
-const remembered = new LRUCache<string, ObjectIds>({
-  maxSize: 2 * MAX_REMEMBERED * BYTES_PER_ID,
+const reachableIds = new LRUCache<string, ObjectIds>({
+  maxSize: 2 * MAX_CACHED * BYTES_PER_ID,
   sizeCalculation: ({ size }) => 1000 + size * BYTES_PER_ID,
 })
 
@@ -98,8 +98,8 @@ export async function isReached(
 }
 
 /**
- * One of the ids that no ref reaches; undefined when refs reach all. Costs nothing for tips, one process for commits,
- * and a walk of the history at most for trees and blobs, which is remembered while no ref moves.
+ * Returns one of the ids that is unreachable; undefined when refs reach all. Tips need no process, commits need one,
+ * and trees and blobs may need a walk of the history, whose result is cached until a ref moves.
  * @throws GitUnavailable after a minute
  */
 export async function firstUnreachable(
@@ -114,10 +114,10 @@ export async function firstUnreachable(
   })
   if (wanted.length === 0) return undefined
   const at = `${dir}\0${tips.fingerprint}`
-  const known = remembered.get(at)
+  const known = reachableIds.get(at)
   const commits: string[] = []
   const others: string[] = []
-  // In parts: a fetch may want hundreds of thousands, and the first that is absent ends the search.
+  // In batches: a fetch may want hundreds of thousands, and the first missing one ends the search.
   for (let i = 0; i < wanted.length; i += PART) {
     options.signal?.throwIfAborted()
     const part = wanted.slice(i, i + PART)
@@ -135,18 +135,18 @@ export async function firstUnreachable(
   if (others.length === 0) return undefined
   if (known !== undefined) return others.find((id) => !known.has(id))
   // Most wanted trees and blobs are those of a branch's newest commit.
-  const newest = remembered.get(`${at}\0newest`)
+  const newest = reachableIds.get(`${at}\0newest`)
   const missing = new Set<string>()
   await forEachInSlices(others, (id) => {
     if (newest?.has(id) !== true) missing.add(id)
   })
   if (newest === undefined) {
     const found = await walk(dir, ['--no-walk', '--all'], missing, options)
-    if (found !== undefined) remembered.set(`${at}\0newest`, found)
+    if (found !== undefined) reachableIds.set(`${at}\0newest`, found)
   }
   if (missing.size === 0) return undefined
   const all = await walk(dir, ['--all'], missing, options)
-  if (all !== undefined) remembered.set(at, all)
+  if (all !== undefined) reachableIds.set(at, all)
   const [first] = missing
   return first
 }
@@ -162,15 +162,15 @@ export async function unreachedAmong(
   tips: Tips,
   options: SearchOptions = {},
 ): Promise<ReadonlySet<string>> {
-  const asked: string[] = []
+  const others: string[] = []
   await forEachInSlices(ids, (id) => {
-    if (!tips.ids.has(id)) asked.push(id)
+    if (!tips.ids.has(id)) others.push(id)
   })
   const commits = new Set<string>()
   const unreached = new Set<string>()
-  for (let i = 0; i < asked.length; i += PART) {
+  for (let i = 0; i < others.length; i += PART) {
     options.signal?.throwIfAborted()
-    for (const header of await objectReaders.headers(dir, asked.slice(i, i + PART))) {
+    for (const header of await objectReaders.headers(dir, others.slice(i, i + PART))) {
       if (header === undefined) continue
       if (header.type === 'commit') commits.add(header.sha)
       else unreached.add(header.sha)
@@ -198,7 +198,7 @@ async function unreachableCommit(
   const args = ['rev-list', '--max-count=1', '--stdin', '--not', '--all']
   const input = commits.map((id) => `${id}\n`).join('')
   const { code, stdout, stderr } = await git(args, { ...options, dir, input, timeout: SEARCH_MS })
-  // An ancestor of an object that no ref reaches may be missing.
+  // An ancestor of an unreachable commit may be missing.
   if (code === 128) return commits[0]
   if (code !== 0) throw new GitFailed(args, code, stderr)
   const found = stdout.toString('latin1').trim()
@@ -206,8 +206,8 @@ async function unreachableCommit(
 }
 
 /**
- * Removes the objects that a walk finds from `missing`. Returns all found objects, unless they are too many: then it stops
- * when nothing is missing.
+ * Removes the objects that a walk finds from `missing`. Returns all found objects; undefined when there are too many,
+ * and then the walk ends as soon as `missing` is empty.
  */
 async function walk(
   dir: string,
@@ -224,7 +224,7 @@ async function walk(
     const id = line.toString('latin1')
     missing.delete(id)
     all?.add(id)
-    if (all !== undefined && all.size > MAX_REMEMBERED) all = undefined
+    if (all !== undefined && all.size > MAX_CACHED) all = undefined
     if (all === undefined && missing.size === 0) enough.abort()
   })
   const args = ['rev-list', '--objects', '--no-object-names', ...where]

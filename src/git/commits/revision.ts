@@ -5,7 +5,7 @@ import { gitOutput } from '../process/run.ts'
 import { isObjectId, refNameProblem } from '../refs/names.ts'
 import { resolveRef } from '../refs/refs.ts'
 
-/** The shortest abbreviation that git itself makes. */
+/** Length of the shortest abbreviation that git prints. */
 const SHORTEST_ID = 7
 
 /**

@@ -5,14 +5,14 @@ import { checkedId, checkedRef } from '../refs/names.ts'
 import { isAncestor } from './history.ts'
 import { nearRange } from './near-history.ts'
 
-/** More gained commits than this are not examined one by one. */
+/** Maximum number of gained commits to examine. */
 const MAX_GAINED = 10_000
 const MAX_FIRST = 100
 
 /**
- * Full names of the refs below `prefix` (`refs/pull/`) that have some of the commits that a branch gained when it
- * moved from `from` to `to`. Undefined when this is unknown: the branch was rewritten, gained too many
- * commits, or git does not have `from` any more. Then any ref may have some of them.
+ * Returns the full names of the refs below `prefix` (`refs/pull/`) that have some of the commits that a branch gained
+ * when it moved from `from` to `to`. Undefined when any ref may have some: the branch was rewritten, gained too many
+ * commits, or git no longer has `from`.
  */
 export async function refsWithGainedCommits(
   dir: string,
@@ -21,7 +21,7 @@ export async function refsWithGainedCommits(
   prefix: string,
 ): Promise<Set<string> | undefined> {
   checkedRef(`${prefix}x/y`)
-  // A rewritten branch may have left `from` to be pruned. To try again would not bring it back.
+  // A rewritten branch may have left `from` to be pruned. A retry would not bring it back.
   if (!(await isAncestor(dir, from, to).catch(falseIfGitFailed))) return undefined
   const first = await firstGained(dir, from, to)
   if (first === undefined || first.length > MAX_FIRST) return undefined

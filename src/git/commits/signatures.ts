@@ -18,7 +18,7 @@ export interface TrustedKeys {
 /** The purpose of the signatures. A signature for another purpose (a file, a login) is not good. */
 const NAMESPACE = 'git'
 const MAX_SIGNERS_BYTES = 4 * 1024 * 1024
-/** Checking a commit starts two processes. */
+/** Time limit for each checked commit: its check starts two processes. */
 const MILLISECONDS_PER_COMMIT = 200
 
 /**
@@ -41,7 +41,7 @@ export async function signedContent(content: Buffer, signingKey: string): Promis
   ])
 }
 
-/** Why a key can't sign commits; undefined when it can. For a check at start. */
+/** Returns why a key can't sign commits; undefined when it can. For the check at startup. */
 export async function signingKeyProblem(path: string): Promise<string | undefined> {
   try {
     await publicKey(path)
@@ -68,8 +68,8 @@ function lastLine(stderr: string): string {
 }
 
 /**
- * The commits without a good SSH signature by a trusted key, in the given order: unsigned, changed after signing,
- * or signed by another key or with PGP. Ids that are not commits of the repository are among them.
+ * Returns the commits without a good SSH signature by a trusted key, in the given order: unsigned, changed after
+ * signing, or signed by another key or with PGP. Includes ids that are not commits of the repository.
  * @throws SigningFailed when the signing key can't be read, GitUnavailable when the allowed signers can't
  */
 export async function unsignedCommits(
@@ -78,8 +78,8 @@ export async function unsignedCommits(
   keys: TrustedKeys,
   options: Pick<GitOptions, 'queue' | 'signal'> = {},
 ): Promise<string[]> {
-  const asked = shas.map(checkedId)
-  if (asked.length === 0 || !trustsAnyone(keys)) return asked
+  const ids = shas.map(checkedId)
+  if (ids.length === 0 || !trustsAnyone(keys)) return ids
   const directory = await makeTemporaryDirectory()
   try {
     const words = ['--no-walk=unsorted', '--ignore-missing', '--no-show-signature', '--stdin']
@@ -87,11 +87,11 @@ export async function unsignedCommits(
       ...options,
       dir,
       config: verificationConfig(await writeTrustedKeys(directory, keys)),
-      input: asked.map((sha) => `${sha}\n`).join(''),
-      timeout: 60_000 + MILLISECONDS_PER_COMMIT * asked.length,
+      input: ids.map((sha) => `${sha}\n`).join(''),
+      timeout: 60_000 + MILLISECONDS_PER_COMMIT * ids.length,
     })
     const good = new Set(verdicts)
-    return asked.filter((sha) => !good.has(`${GOOD} ${sha}`))
+    return ids.filter((sha) => !good.has(`${GOOD} ${sha}`))
   } finally {
     await rm(directory, { recursive: true, force: true })
   }

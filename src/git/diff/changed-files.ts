@@ -25,7 +25,7 @@ export function isWhitespace(name: string | undefined): name is Whitespace {
 
 export interface ChangedFilesOptions {
   whitespace: Whitespace
-  /** The file at which the list begins; empty: the first file. The list is empty when this file did not change. */
+  /** Name of the first listed file; empty for all files. The list is empty when this file did not change. */
   skipTo: string
   bounds: DiffBounds
   /** Runs git in a slot, with a time limit. Called only on a cache miss. */
@@ -59,7 +59,7 @@ export async function changedFiles(
   // No file name contains NUL, and no argument of a process can.
   if (skipTo.includes('\0')) return []
   const key = [dir, from, to, whitespace, ...Object.values(bounds), skipTo].join('\0')
-  // Without `skipTo`: there are as many as a client likes to invent.
+  // Without `skipTo`: a client can invent any number of names.
   const work = [dir, from, to, whitespace].join('\0')
   return await lists(
     key,

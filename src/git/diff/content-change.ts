@@ -26,7 +26,7 @@ export async function hasContentChanged(dir: string, before: Change, after: Chan
   if (before.base === after.base && before.head === after.head) return false
   const [old, now] = await Promise.all([before, after].map((change) => digestOf(dir, change)))
   if (old === now) return false
-  // On one base, another result is another change.
+  // On the same base, different results are different changes.
   if (before.base === after.base) return true
   return !(await isSamePatch(dir, before, after))
 }
@@ -67,7 +67,7 @@ async function isSamePatch(dir: string, before: Change, after: Change): Promise<
   )
 }
 
-/** The tree that a change between two trees makes of another one; undefined when it does not apply. */
+/** Applies the change between two trees to another tree and returns the result; undefined on a conflict. */
 async function applied(
   dir: string,
   staging: Staging,

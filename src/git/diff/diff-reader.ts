@@ -1,4 +1,4 @@
-/** Reads the output of `git diff` while it arrives and counts the changes of each file, holding only a line of it. */
+/** Reads the output of `git diff` while it arrives and counts the changes of each file, holding one line at a time. */
 import { textOfBytes } from '../objects/byte-names.ts'
 import { splitAt } from '../process/split.ts'
 
@@ -15,15 +15,15 @@ export interface ChangedFile {
 
 /** The limits of reading a diff. */
 export interface DiffBounds {
-  /** At most this many added and deleted lines of one file are counted. */
+  /** Maximum number of counted lines of one file. */
   maxLines: number
-  /** At most this many files are listed. */
+  /** Maximum number of listed files. */
   maxFiles: number
-  /** At most this many bytes of one changed line are held. */
+  /** Maximum number of bytes held of a changed line. */
   maxLineCharacters: number
 }
 
-/** The limit for lines that name files. It doesn't depend on the limit for changed lines. */
+/** Maximum number of bytes held of a line that names a file. */
 const MAX_HEADER_BYTES = 64 * 1024
 const HEADER = 'diff --git '
 const RENAME_FROM = 'rename from '
@@ -34,8 +34,8 @@ const MINUS = '-'.charCodeAt(0)
 const NEWLINE = 0x0a
 
 /**
- * Makes a reader for the output of `git diff --no-color -p` with the prefixes `a/` and `b/`. `isFull`: more files
- * follow than may be listed. The list of files is complete then, or when git has ended.
+ * Makes a reader for the output of `git diff --no-color -p` with the prefixes `a/` and `b/`. `isFull` is true when
+ * another file follows the last permitted one. The list is complete then, or when git has ended.
  */
 export function readDiff({ maxLines, maxFiles, maxLineCharacters }: DiffBounds) {
   const files: ChangedFile[] = []

@@ -9,25 +9,25 @@ export interface DiffStat {
 
 /** Maximum number of processes per repository: a long diff does not block all others. */
 const PROCESSES = 2
-/** The most questions that one process answers. */
-const MOST = 16
+/** Maximum number of requests per process. */
+const MAX_REQUESTS = 16
 
 const OPTIONS = ['-r', '-M', '--no-ext-diff', '--no-textconv', '--shortstat'] as const
 
-interface Question {
+interface Request {
   from: string
   to: string
   resolve(stat: DiffStat): void
   reject(error: unknown): void
 }
 
-/** The questions of a repository that no process has taken yet, and how many processes run for it. */
-interface Asked {
-  waiting: Question[]
+/** A repository's waiting requests, and the number of its running processes. */
+interface RepositoryQueue {
+  waiting: Request[]
   running: number
 }
 
-const askedOf = new Map<string, Asked>()
+const queues = new Map<string, RepositoryQueue>()
 
 /**
  * Counts the changed lines and files between two commits or trees, whose ids must be valid. A renamed file counts once;
@@ -35,44 +35,44 @@ const askedOf = new Map<string, Asked>()
  * @throws GitFailed for a missing object, and the errors of `git`
  */
 export function countDifference(dir: string, from: string, to: string): Promise<DiffStat> {
-  const asked = askedOf.get(dir) ?? { waiting: [], running: 0 }
-  askedOf.set(dir, asked)
+  const repository = queues.get(dir) ?? { waiting: [], running: 0 }
+  queues.set(dir, repository)
   return new Promise((resolve, reject) => {
-    asked.waiting.push({ from, to, resolve, reject })
-    if (asked.running < PROCESSES) void answerAll(dir, asked)
+    repository.waiting.push({ from, to, resolve, reject })
+    if (repository.running < PROCESSES) void answerAll(dir, repository)
   })
 }
 
 /** Answers requests until the queue is empty. Never rejects. */
-async function answerAll(dir: string, asked: Asked): Promise<void> {
-  asked.running += 1
-  while (asked.waiting.length > 0) {
-    const taken = asked.waiting.splice(0, MOST)
+async function answerAll(dir: string, repository: RepositoryQueue): Promise<void> {
+  repository.running += 1
+  while (repository.waiting.length > 0) {
+    const taken = repository.waiting.splice(0, MAX_REQUESTS)
     const left = taken.length === 1 ? taken : await answerTogether(dir, taken)
-    for (const question of left) {
-      await countOne(dir, question).then(question.resolve, question.reject)
+    for (const request of left) {
+      await countOne(dir, request).then(request.resolve, request.reject)
     }
   }
-  asked.running -= 1
-  if (asked.running === 0) askedOf.delete(dir)
+  repository.running -= 1
+  if (repository.running === 0) queues.delete(dir)
 }
 
-async function countOne(dir: string, { from, to }: Question): Promise<DiffStat> {
+async function countOne(dir: string, { from, to }: Request): Promise<DiffStat> {
   return statIn((await gitOutput(['diff-tree', ...OPTIONS, from, to, '--'], { dir })).toString('latin1'))
 }
 
 /**
- * Answers with one process. Resolves to the questions that it did not answer: those after a failure, and those without
- * a count: nothing differs, an object is missing, or they are trees, whose ids come first.
+ * Answers with one process. Resolves to the requests that it did not answer: those after a failure, and those without a
+ * count: nothing differs, an object is missing, or they are trees, whose ids come first.
  */
-async function answerTogether(dir: string, questions: readonly Question[]): Promise<Question[]> {
+async function answerTogether(dir: string, requests: readonly Request[]): Promise<Request[]> {
   const args = ['diff-tree', '--stdin', '--no-commit-id', ...OPTIONS]
   // For commits, git expects the later one first. It echoes a line without an object id, so each answer ends with `=`.
-  const input = questions.map(({ from, to }) => `${to} ${from}\n=\n`).join('')
-  // A failure is told to whom it concerns when each is asked alone.
+  const input = requests.map(({ from, to }) => `${to} ${from}\n=\n`).join('')
+  // After a failure, each request runs alone and gets its own error.
   const output = await git(args, { dir, input }).catch(() => undefined)
   const answers = output?.code === 0 ? output.stdout.toString('latin1').split('=\n') : []
-  return questions.filter(({ resolve }, i) => {
+  return requests.filter(({ resolve }, i) => {
     const answer = answers[i] ?? ''
     if (!answer.startsWith(' ')) return true
     resolve(statIn(answer))

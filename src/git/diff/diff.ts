@@ -39,12 +39,12 @@ const small = new LRUCache<string, Buffer>({
 const COMMON = ['--full-index', '--no-color', '--no-ext-diff', '--no-textconv'] as const
 
 /**
- * The difference between `from`, which must be an ancestor (null: nothing at all), and `to`. A text of at most one
- * megabyte comes as a buffer, and from a cache the next time. A larger text comes as a stream. git is ended when the
- * stream is destroyed, when `signal` is aborted, when git works for too long, or when the client reads too slowly. The
- * stream ends in an error when git breaks off.
+ * Returns the difference between `from`, which must be an ancestor (null: the empty tree), and `to`. A text of at most
+ * one megabyte comes as a buffer and is cached. A larger text comes as a stream. git is ended when the stream is
+ * destroyed, when `signal` is aborted, when git works for too long, or when the client reads too slowly. The stream
+ * ends in an error when git breaks off.
  * @throws GitFailed when a commit, or an object of it, does not exist; RepositoryMissing, GitUnavailable, SlotsFull;
- * GitTooSlow or GitOutputTooLarge, also the next time without asking git
+ * GitTooSlow or GitOutputTooLarge, for repeated queries from a cache
  */
 export async function diffText(
   dir: string,
@@ -86,7 +86,7 @@ async function readDiffText(
   const end = () => {
     signal?.removeEventListener('abort', stop)
     stop()
-    // It may be waiting for a reader that has gone.
+    // The generator may be waiting for a reader that has gone.
     rest.return(undefined).catch(() => undefined)
   }
 

@@ -28,7 +28,7 @@ const MAX_HEADER_BYTES = 64 * 1024
 /** Maximum number of bytes kept of a line. */
 const MAX_LINE_BYTES = 512
 const FIRST_OF_HEADER = HEADER.charCodeAt(0)
-/** The most bytes of a difference that are read, and the most hunks. */
+/** Maximum number of bytes and of hunks read from a diff. */
 const MAX_BYTES = 32 * 1024 * 1024
 const MAX_HUNKS = 20_000
 
@@ -40,7 +40,7 @@ const MAX_HUNKS = 20_000
 export async function readHunks(
   dir: string,
   { from, to, paths, context }: { from: string; to: string; paths: readonly string[]; context: number },
-  { queue, timeout, signal: asked }: Question,
+  { queue, timeout, signal: callerSignal }: Question,
   reader: HunkReader,
 ): Promise<boolean> {
   checkedId(from)
@@ -80,7 +80,7 @@ export async function readHunks(
     take(chunk)
     if (bytes > MAX_BYTES || hunks > MAX_HUNKS) enough.abort()
   }
-  const signal = asked === undefined ? enough.signal : AbortSignal.any([enough.signal, asked])
+  const signal = callerSignal ? AbortSignal.any([enough.signal, callerSignal]) : enough.signal
   try {
     const limits = { queue, ...(timeout !== undefined && { timeout }) }
     const { code, stderr } = await git(args, { ...limits, dir, onOutput, signal })
@@ -92,7 +92,7 @@ export async function readHunks(
   }
 }
 
-/** The name in `diff --git a/NAME b/NAME`: both are the same, since no file counts as renamed. */
+/** The name in `diff --git a/NAME b/NAME`: both are the same, because renames are off. */
 function nameIn(line: string): string {
   const both = line.slice(HEADER.length)
   return unquoted(both.slice((both.length + 1) / 2)).slice('b/'.length)

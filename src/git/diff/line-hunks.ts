@@ -1,4 +1,4 @@
-/** The lines of a difference before a commented line, as a reader of the comment needs them. */
+/** Finds the lines of a diff to show above a review comment. */
 
 import type { Question } from '../process/limits.ts'
 import { type HunkStart, readHunks } from './file-hunks.ts'
@@ -13,8 +13,8 @@ export interface DiffLine {
 /** Lines of context: the commented line and those before it, as in Gitea. */
 const SHOWN_LINES = 4
 const CONTEXT = 3
-/** A writer waits for it. */
-const MOST_MS = 10_000
+/** Time limit in milliseconds: a command waits for the result. */
+const MAX_MS = 10_000
 
 /**
  * Returns the part of the diff between two commits that ends with each of these lines, with its own `@@` line; empty for a
@@ -56,9 +56,9 @@ export async function lineHunks(
     if (!isOld) at.new += 1
     if (!isNew) at.old += 1
   }
-  const asked = { ...commits, paths: [...byPath.keys()], context: CONTEXT }
-  const timeout = Math.min(question.timeout ?? MOST_MS, MOST_MS)
-  await readHunks(dir, asked, { ...question, timeout }, { hunk: begin, line: take })
+  const range = { ...commits, paths: [...byPath.keys()], context: CONTEXT }
+  const timeout = Math.min(question.timeout ?? MAX_MS, MAX_MS)
+  await readHunks(dir, range, { ...question, timeout }, { hunk: begin, line: take })
   return found
 }
 

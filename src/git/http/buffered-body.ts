@@ -10,9 +10,9 @@ import { bodyError } from './request-body.ts'
 /** Larger bodies are buffered in a file. */
 const MAX_IN_MEMORY = 64 * 1024
 
-/** `removeLeftovers` removes such a file if a crash leaves its name. */
+/** Prefix of a body's file. After a crash, `removeLeftovers` removes the file. */
 const FILE_PREFIX = 'tmp_body_'
-/** Bytes of a too large body that are read and dropped, so that the client reads the answer. */
+/** Maximum number of bytes of a too large body to read and drop, so that the client reads the answer. */
 const MAX_DROPPED = 1024 ** 3
 
 export interface BufferedBody {
@@ -27,8 +27,9 @@ export interface BufferedBody {
  * Reads `body` to its end. Bodies of more than 64 KiB are buffered in an unnamed file below the repository at `dir`: it
  * vanishes when the process ends.
  * @param front bytes of the body that were read before
- * @param most maximum number of buffered bytes, about; the rest is dropped
- * @throws the body's own error, RepositoryMissing, GitUnavailable when the file can't be written, or the signal's reason
+ * @param most approximate maximum number of buffered bytes; the rest is dropped
+ * @throws the body's own error, RepositoryMissing, GitUnavailable when the file can't be written, or the signal's
+ * reason
  */
 export async function bufferBody(
   dir: string,
@@ -47,7 +48,7 @@ export async function bufferBody(
 
   async function writeOut(): Promise<void> {
     try {
-      file ??= await namelessFile(dir)
+      file ??= await unnamedFile(dir)
       const data = Buffer.concat(chunks)
       chunks = []
       for (let done = 0; done < data.length; ) {
@@ -57,7 +58,7 @@ export async function bufferBody(
       }
     } catch (cause) {
       if (isMissing(cause)) throw new RepositoryMissing(`no repository at ${dir}`)
-      throw new GitUnavailable("a request's body can't be held", { cause })
+      throw new GitUnavailable("a request's body can't be buffered", { cause })
     }
   }
 
@@ -92,7 +93,7 @@ export async function bufferBody(
   }
 }
 
-/** Not a stream of the file's own: to destroy one closes the file, which may be read again. */
+/** Yields the file's content. Destroying the file's own stream would close the file, which may be read again. */
 async function* contentOf(file: FileHandle, start: number): AsyncGenerator<Buffer> {
   for (let at = start; ; ) {
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(MAX_IN_MEMORY), 0, MAX_IN_MEMORY, at)
@@ -102,8 +103,8 @@ async function* contentOf(file: FileHandle, start: number): AsyncGenerator<Buffe
   }
 }
 
-/** A new file that has no name any more. */
-async function namelessFile(dir: string): Promise<FileHandle> {
+/** Creates a file and removes its name. */
+async function unnamedFile(dir: string): Promise<FileHandle> {
   const path = join(dir, 'objects', 'pack', `${FILE_PREFIX}${randomUUID()}`)
   const file = await open(path, 'wx+', 0o600)
   await rm(path)

@@ -25,16 +25,16 @@ export function timeFor({ graceMs, bytesPerSecond }: Pace, bytes: number): numbe
   return graceMs + (1000 * bytes) / bytesPerSecond
 }
 
-/** Bytes of a refused push that are read and dropped, so that the client reads the reason. */
+/** Maximum number of bytes of a refused push to read and drop, so that the client reads the reason. */
 const MAX_DRAIN = 1024 ** 3
 
-/** Bytes to which a gzip body may always unfold; beyond them, the ratio is limited: packs hardly shrink. */
-const UNFOLDED_FREE = 32 * 1024 * 1024
-const UNFOLDED_TIMES = 10
+/** Decompressed size from which the compression ratio of a gzip body is limited, in bytes: packs hardly shrink. */
+const FREE_BYTES = 32 * 1024 * 1024
+const MAX_RATIO = 10
 
 /**
- * Decodes `body` by its Content-Encoding. Ends with GitRequestTooLarge when the data unfolds to far more than was sent:
- * a few megabytes would fill a disk. @throws UnknownContentEncoding
+ * Decodes `body` by its Content-Encoding. Ends with GitRequestTooLarge when the data decompresses to far more than was
+ * sent: a few megabytes would fill a disk. @throws UnknownContentEncoding
  */
 export function decodeBody(body: Readable, contentEncoding: string | undefined): Readable {
   const coding = codingOf(contentEncoding)
@@ -47,10 +47,10 @@ export function decodeBody(body: Readable, contentEncoding: string | undefined):
   const counted = new Transform({
     transform(chunk, _encoding, done) {
       size += chunk.length
-      if (size <= Math.max(UNFOLDED_FREE, UNFOLDED_TIMES * gunzip.bytesWritten)) return done(null, chunk)
+      if (size <= Math.max(FREE_BYTES, MAX_RATIO * gunzip.bytesWritten)) return done(null, chunk)
       limitReached('git_unfolded_bytes')
-      done(new GitRequestTooLarge('the request unfolds to far more bytes than it has'))
-      // The rest is not even unfolded.
+      done(new GitRequestTooLarge('the request decompresses to more than ten times its size'))
+      // Decompress no further.
       gunzip.destroy()
     },
   })

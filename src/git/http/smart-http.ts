@@ -33,7 +33,7 @@ const UPLOAD_CONFIG: GitConfig = [
   ['uploadpackfilter.tree.allow', 'true'],
 ]
 
-/** Most bytes of the request in which a client names the commits that it wants and has. */
+/** Maximum size of a request that names the client's wanted and existing commits, in bytes. */
 const MAX_UPLOAD_REQUEST = 32 * 1024 * 1024
 
 /**
@@ -56,11 +56,11 @@ export async function advertiseRefs(
 }
 
 /**
- * The answer to `POST …/git-upload-pack`, of type `application/x-git-upload-pack-result`. `body` is the decoded
- * request. All of it is read before a slot is taken. git is ended when the answer is destroyed (`pipeline` does this
- * when the client goes away), when it works for too long, or when the client reads too slowly.
- * @throws RepositoryMissing, GitUnavailable, GitFailed, MalformedGitRequest, GitClientGone,
- * GitRequestTooLarge, GitTooSlow, SlotsFull or the body's own error: all before the first byte
+ * Answers `POST …/git-upload-pack`, with type `application/x-git-upload-pack-result`. `body` is the decoded request.
+ * All of it is read before a slot is taken. git is ended when the answer is destroyed (`pipeline` does this when the
+ * client goes away), when it works for too long, or when the client reads too slowly.
+ * @throws RepositoryMissing, GitUnavailable, GitFailed, MalformedGitRequest, GitClientGone, GitRequestTooLarge,
+ * GitTooSlow, SlotsFull or the body's own error: all before the first byte
  */
 export async function uploadPack(
   dir: string,
@@ -80,7 +80,7 @@ export async function uploadPack(
     const { refused, hidden } = await checkNames(dir, held.stream(), signal)
     if (refused !== undefined) {
       release()
-      // git's own words for an object that it does not serve.
+      // git's own message for an object that it does not serve.
       return Readable.from([packet(`ERR upload-pack: not our ref ${refused}`)])
     }
     const given = { ...options, config: UPLOAD_CONFIG, release, failure: failureByInput }
@@ -99,7 +99,7 @@ export async function uploadPack(
 const takeSlot = ({ share = standardShare, signal }: TransferOptions) =>
   share.slots.take(share.client, signal)
 
-/** Messages with which git ends when a fetch asks for a history that is not there. Git's protocol has them told. */
+/** git's messages for a fetch of a history that does not exist. The protocol passes them to the client. */
 const NOTHING_TO_SEND =
   /^fatal: (?:git upload-pack: )?(no commits selected for shallow requests|ambiguous deepen-not: .{1,500})/m
 
@@ -130,7 +130,7 @@ async function exchange(args: readonly string[], request: Readable, options: Exc
     signal?.removeEventListener('abort', aborted)
     request.destroy()
     transfer.stop()
-    // It may be waiting for a reader that has gone.
+    // The generator may be waiting for a reader that has gone.
     rest.return(undefined).catch(() => undefined)
   }
 

@@ -8,9 +8,9 @@ export interface TransferOptions {
   protocol?: string | undefined
   /** Ends the transfer. */
   signal?: AbortSignal | undefined
-  /** Adds a fourth stream for the questions of the hook: see `push-hook.ts`. */
+  /** Adds a fourth stream, on which the hook asks this server: see `push-hook.ts`. */
   asks?: boolean
-  /** Its output waits for a reader, also when it has ended before: see `startProcess`. */
+  /** Keeps unread output after the process has ended: see `startProcess`. */
   keepsOutput?: boolean
   /** The client's share of the server's resources. */
   share?: TransferShare
@@ -18,7 +18,7 @@ export interface TransferOptions {
 
 export type Transfer = Awaited<ReturnType<typeof startTransfer>>
 
-/** Starts `git ARGS`. Waits first while too many transfers are running. @throws SlotsFull, GitUnavailable */
+/** Starts `git ARGS`. Waits for a slot first. @throws SlotsFull, GitUnavailable */
 export async function startTransfer(
   args: readonly string[],
   options: TransferOptions & { config: GitConfig; env?: Record<string, string> },

@@ -10,15 +10,15 @@ import { packet, readPacket } from './pkt-line.ts'
 const DELIMITER = Buffer.from('0001')
 /** git ignores the rest of the line after the id. */
 const NAMED = /^(want|have|shallow) ([0-9a-fA-F]{40})/
-/** Bytes passed on at a time. */
+/** Size of a passed chunk, in bytes. */
 const PART_BYTES = 16 * 1024
 /** Other commands of protocol version 2 report about objects and are not used by clients. */
 const COMMANDS = ['fetch', 'ls-refs']
 /**
- * Lines for each of which git searches the history, with the number allowed in a fetch. A clone leaves out fewer than a
- * dozen branches, and a shallow clone ends at some hundred commits; 100,000 took half a minute.
+ * Maximum number of lines in a fetch, by word: git searches the history for each. Honest clients send some hundred;
+ * 100,000 took half a minute.
  */
-const MOST: ReadonlyMap<string, number> = new Map([
+const MAX_LINES: ReadonlyMap<string, number> = new Map([
   ['shallow', 10_000],
   ['deepen-not', 100],
 ])
@@ -32,7 +32,7 @@ export interface NamedObject {
 }
 
 /**
- * The objects that a fetch names, in the order of the request.
+ * Yields the objects that a fetch names, in the order of the request.
  * @throws MalformedGitRequest
  */
 export async function* namedObjects(request: Readable): AsyncGenerator<NamedObject> {
@@ -105,7 +105,7 @@ async function* linesOf(request: Readable): AsyncGenerator<{ line: string | unde
 /** @throws MalformedGitRequest when a request has too many lines of one kind */
 function countLine(counts: Map<string, number>, line: string): void {
   const word = line.slice(0, line.indexOf(' '))
-  const most = MOST.get(word)
+  const most = MAX_LINES.get(word)
   if (most === undefined) return
   const count = (counts.get(word) ?? 0) + 1
   counts.set(word, count)

@@ -25,7 +25,7 @@ export async function checkNames(
   const wanted = new Set<string>()
   const claimed = new Set<string>()
   for await (const { word, id } of namedObjects(request)) (word === 'want' ? wanted : claimed).add(id)
-  // A request for ref names names no object. One before a push may only name objects of the client.
+  // A request for refs names no objects. One before a push may only name objects of the client.
   if (wanted.size + claimed.size === 0) return { hidden: claimed }
   const options = { signal, queue: 'held' } as const
   const tips = await tipsOf(dir, options)

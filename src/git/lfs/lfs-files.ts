@@ -23,7 +23,7 @@ import {
 import { RepositoryMissing } from '../process/errors.ts'
 
 const OID = /^[0-9a-f]{64}$/
-const SHELF = /^[0-9a-f]{2}$/
+const PREFIX = /^[0-9a-f]{2}$/
 const OBJECTS = join('lfs', 'objects')
 const INCOMING = join('lfs', 'incoming')
 /** A huge file is flushed after each 64 MB, so that it does not stall the disk at its end. */
@@ -47,8 +47,8 @@ export async function hasLfsFile(
 }
 
 /**
- * Writes a stream to a file of no name that anyone looks for, checks it, and gives it its name. It survives a power cut
- * when this resolves. Of two at the same time, each has the same bytes. When it fails, nothing is left.
+ * Writes a stream to a temporary file, verifies it, and renames it. The file is on disk when this resolves. Concurrent
+ * uploads of an object write the same bytes. On failure, removes the temporary file.
  * @throws Refused (unprocessable) when the bytes are not the object, RepositoryMissing, and the errors of the source
  */
 export async function receiveLfsFile(
@@ -57,9 +57,9 @@ export async function receiveLfsFile(
   source: AsyncIterable<Buffer>,
 ): Promise<void> {
   const incoming = join(dir, INCOMING)
-  await makeBelow(dir, INCOMING).catch(gone(dir))
+  await makeBelow(dir, INCOMING).catch(asRepositoryMissing(dir))
   const draft = join(incoming, randomUUID())
-  const handle = await open(draft, 'wx').catch(gone(dir))
+  const handle = await open(draft, 'wx').catch(asRepositoryMissing(dir))
   try {
     try {
       await write(handle, source, object)
@@ -67,7 +67,7 @@ export async function receiveLfsFile(
     } finally {
       await handle.close()
     }
-    await nameIt(dir, draft, object.oid)
+    await putInPlace(dir, draft, object.oid)
   } catch (error) {
     await rm(draft, { force: true }).catch(() => undefined)
     throw error
@@ -99,23 +99,23 @@ async function write(
     throw new Refused(refuse.unprocessable('oid: it is not the SHA-256 of these bytes'))
 }
 
-async function nameIt(dir: string, draft: string, oid: string): Promise<void> {
+async function putInPlace(dir: string, draft: string, oid: string): Promise<void> {
   const path = lfsPath(oid)
-  const made = await makeBelow(dir, dirname(path)).catch(gone(dir))
-  await rename(draft, join(dir, path)).catch(gone(dir))
+  const made = await makeBelow(dir, dirname(path)).catch(asRepositoryMissing(dir))
+  await rename(draft, join(dir, path)).catch(asRepositoryMissing(dir))
   await flush(join(dir, dirname(path)))
   await flushNames(made)
 }
 
-const gone =
+const asRepositoryMissing =
   (dir: string) =>
   (error: unknown): never => {
     throw isMissing(error) ? new RepositoryMissing(`no repository at ${dir}`) : error
   }
 
 /**
- * Shares objects of another repository: hard links, or copies where the file system can't link. Resolves to the objects
- * that are there now; those that the other repository has lost are left out.
+ * Shares objects of another repository: hard links, or copies where the file system can't link. Resolves to the shared
+ * objects, without those that the other repository has lost.
  */
 export async function shareLfsFiles<O extends { oid: string; size: number }>(
   fromDir: string,
@@ -123,17 +123,18 @@ export async function shareLfsFiles<O extends { oid: string; size: number }>(
   objects: readonly O[],
 ): Promise<O[]> {
   const shared = new Set<O>()
-  const made = new Set<string>()
+  const created = new Set<string>()
   const changed = new Set<string>()
   await forEachConcurrently(objects, async (object) => {
     const path = lfsPath(object.oid)
     if (!(await hasLfsFile(fromDir, object))) return
-    for (const directory of await makeBelow(toDir, dirname(path)).catch(gone(toDir))) made.add(directory)
+    for (const directory of await makeBelow(toDir, dirname(path)).catch(asRepositoryMissing(toDir)))
+      created.add(directory)
     changed.add(join(toDir, dirname(path)))
     if (await linkOrCopy(join(fromDir, path), toDir, object.oid)) shared.add(object)
   })
   for (const directory of changed) await flush(directory)
-  await flushNames(made)
+  await flushNames(created)
   return objects.filter((object) => shared.has(object))
 }
 
@@ -144,16 +145,16 @@ async function linkOrCopy(from: string, toDir: string, oid: string): Promise<boo
     return true
   } catch (error) {
     if (isMissing(error)) return false
-    // A file that was removed since is copied instead.
+    // A file that was removed meanwhile is copied instead.
     if (hasCode(error, 'EEXIST') && (await renewTime(join(toDir, lfsPath(oid))))) return true
   }
   // The file system is another one, has no links, or allows no more links to this file.
-  await makeBelow(toDir, INCOMING).catch(gone(toDir))
+  await makeBelow(toDir, INCOMING).catch(asRepositoryMissing(toDir))
   const draft = join(toDir, INCOMING, randomUUID())
   const copied = await unlessMissing(copyFile(from, draft, constants.COPYFILE_FICLONE).then(() => true))
   if (copied === undefined) return false
   await flush(draft)
-  await nameIt(toDir, draft, oid)
+  await putInPlace(toDir, draft, oid)
   return true
 }
 
@@ -165,10 +166,10 @@ async function renewTime(path: string): Promise<boolean> {
 }
 
 /** The ids of all objects of a repository, by directory (`ab/cd`). */
-export async function* lfsShelves(dir: string): AsyncGenerator<{ directory: string; oids: string[] }> {
+export async function* lfsDirectories(dir: string): AsyncGenerator<{ directory: string; oids: string[] }> {
   const objects = join(dir, OBJECTS)
   for (const outer of await namesIn(objects)) {
-    if (!SHELF.test(outer)) continue
+    if (!PREFIX.test(outer)) continue
     for (const inner of await namesIn(join(objects, outer))) {
       const directory = join(OBJECTS, outer, inner)
       const oids = (await namesIn(join(dir, directory))).filter(
@@ -180,9 +181,9 @@ export async function* lfsShelves(dir: string): AsyncGenerator<{ directory: stri
 }
 
 /**
- * Removes leftovers of crashes: abandoned uploads, and objects that are not `named`. Only files that are too old for any
- * server to be using them; and no object when `named` is empty, because then the log may be another one. Resolves to the
- * number of removed objects.
+ * Removes leftovers of crashes: abandoned uploads, and objects that are not `named`. Removes only files that are too
+ * old to be in use; and no objects when the repository has none of `named`, because the log may be of another
+ * installation. Resolves to the number of removed objects.
  */
 export async function removeUnknownLfsFiles(dir: string, named: ReadonlySet<string>): Promise<number> {
   for (const name of await namesIn(join(dir, INCOMING))) {
@@ -191,7 +192,7 @@ export async function removeUnknownLfsFiles(dir: string, named: ReadonlySet<stri
   }
   const unknown: string[] = []
   let known = 0
-  for await (const { directory, oids } of lfsShelves(dir)) {
+  for await (const { directory, oids } of lfsDirectories(dir)) {
     for (const oid of oids) {
       if (named.has(oid)) known += 1
       else unknown.push(join(dir, directory, oid))

@@ -1,6 +1,6 @@
 /** Reads pointers of LFS: small files that stand for large ones, by their hash. */
 
-/** No pointer is larger. */
+/** Maximum size of a pointer, in bytes. */
 const MAX_POINTER_BYTES = 1024
 
 const POINTER =

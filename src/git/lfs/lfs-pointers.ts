@@ -4,18 +4,18 @@ import type { Question } from '../process/limits.ts'
 import { type GitOptions, git, gitOutput } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
 
-/** A pointer is a text of less than this many bytes. */
+/** Size below which a blob may be a pointer, in bytes. */
 const MAX_POINTER = 1024
 const POINTER =
   /version https:\/\/git-lfs\.github\.com\/spec\/v1\n(?:ext-[^\n]*\n)*oid sha256:([0-9a-f]{64})\nsize (\d{1,15})\n/g
-/** This many blobs are read together. */
+/** Batch size of blob reads. */
 const BATCH = 500
 const NEWLINE = 0x0a
 const TIMEOUT = 10 * 60_000
 
-interface LookOptions extends Pick<GitOptions, 'queue' | 'timeout' | 'signal'> {
-  /** Most small files that are looked at; without it, all are. */
-  atMost?: number
+interface SearchOptions extends Pick<GitOptions, 'queue' | 'timeout' | 'signal'> {
+  /** Maximum number of small files to examine; default all. */
+  maxFiles?: number
 }
 
 /**
@@ -27,12 +27,12 @@ export async function eachLfsPointer(
   dir: string,
   { from, to }: { from: string; to: string },
   found: (objects: { oid: string; size: number }[]) => Promise<void>,
-  { atMost = Number.POSITIVE_INFINITY, ...limits }: LookOptions = {},
+  { maxFiles = Number.POSITIVE_INFINITY, ...limits }: SearchOptions = {},
 ): Promise<void> {
   const options = { dir, timeout: TIMEOUT, ...limits }
   const small: string[] = []
   const onOutput = splitAt(NEWLINE, (line) => {
-    if (small.length < atMost) small.push(line.toString('latin1'))
+    if (small.length < maxFiles) small.push(line.toString('latin1'))
   })
   const filter = `--filter=combine:object:type=blob+blob:limit=${MAX_POINTER}`
   const args = [
@@ -60,7 +60,7 @@ export async function eachLfsPointer(
   }
 }
 
-/** Readers wait for the answer: more small files of one pull request are not looked at. */
+/** Maximum number of small files to examine in a pull request: a client waits for the answer. */
 const MAX_SMALL_FILES = 20_000
 
 const pointers = createAnswerCache<ReadonlySet<string>>(200_000, ({ size }) => 1 + size)
@@ -80,7 +80,7 @@ export function lfsPointersBetween(
     const add = async (objects: { oid: string }[]) => {
       for (const { oid } of objects) oids.add(oid)
     }
-    await eachLfsPointer(dir, { from, to }, add, { ...question, atMost: MAX_SMALL_FILES })
+    await eachLfsPointer(dir, { from, to }, add, { ...question, maxFiles: MAX_SMALL_FILES })
     return oids
   }
   return pointers([dir, from, to].join('\0'), (unwanted) => ask(unwanted, read), signal)

@@ -43,7 +43,7 @@ export async function mergeTrees(
   return result
 }
 
-/** The tree of the later commit, when it follows from the other one within a few steps. */
+/** Returns the tree of the descendant, if one commit is an ancestor of the other within a few steps. */
 async function fastForward(dir: string, { ours, theirs }: Pair): Promise<string | undefined> {
   const base = await nearMergeBase(dir, checkedId(ours), checkedId(theirs))
   if (base !== ours && base !== theirs) return undefined
@@ -80,8 +80,8 @@ const trees = new LRUCache<string, string>({ max: 2000, ttl: 60 * 60_000 })
 /** A merge of one repository must not become visible in another. */
 const keyOf = (dir: string, { ours, theirs }: Pair) => `${dir}\0${ours}\0${theirs}`
 
-/** The tree of a merge that was tried, if the repository has it. */
-async function triedBefore(dir: string, pair: Pair): Promise<string | undefined> {
+/** Returns the tree of an earlier test merge, if the repository still has it. */
+async function testedTree(dir: string, pair: Pair): Promise<string | undefined> {
   const tree = trees.get(keyOf(dir, pair))
   if (tree === undefined) return undefined
   const [header] = await objectReaders.headers(dir, [tree])
@@ -100,7 +100,7 @@ async function runMerges(
 ): Promise<(MergeResult | GitFailed)[]> {
   const [only, ...others] = pairs
   if (only !== undefined && others.length === 0 && options.env === undefined) {
-    const tree = (await triedBefore(dir, only)) ?? (await fastForward(dir, only))
+    const tree = (await testedTree(dir, only)) ?? (await fastForward(dir, only))
     if (tree !== undefined) return [{ kind: 'clean', tree }]
   }
   const input = pairs.map(({ ours, theirs }) => `${checkedId(ours)} ${checkedId(theirs)}\n`).join('')

@@ -10,7 +10,7 @@ import { checkedId, EMPTY_TREE } from '../refs/names.ts'
 import { type Staging, scaffoldCommit, UNFLUSHED, withStaging } from '../repository/staging.ts'
 import { mergeTrees } from './merge.ts'
 
-/** A longer series of commits is not rebased, because each commit costs a merge. */
+/** Maximum number of commits to rebase: each costs a merge. */
 export const MAX_REBASED_COMMITS = 1000
 
 export interface Rebase {
@@ -78,7 +78,7 @@ interface Pick {
   tree: string
   /** Undefined for a root commit. */
   parent: string | undefined
-  /** The base has a commit that changes the same. */
+  /** Whether the base has a commit with the same change. */
   isUpstream: boolean
 }
 

@@ -30,7 +30,7 @@ const NOTHING = Buffer.alloc(0)
 /** Splits the output into answers while it arrives. Holds only the wanted bytes of an object. */
 export function splitAnswers({ wants, found }: AnswerReader): (chunk: Buffer) => void {
   let line: Buffer = NOTHING
-  let object: { header: ObjectHeader; held: Buffer[]; room: number; left: number } | undefined
+  let object: { header: ObjectHeader; held: Buffer[]; keep: number; left: number } | undefined
 
   function takeLine(text: string): void {
     const [, sha, type, size] = HEADER.exec(text) ?? []
@@ -39,10 +39,10 @@ export function splitAnswers({ wants, found }: AnswerReader): (chunk: Buffer) =>
       return
     }
     const header = { sha, type, size: Number(size) }
-    const room = wants()
-    if (room === undefined) found({ ...header, content: NOTHING })
+    const keep = wants()
+    if (keep === undefined) found({ ...header, content: NOTHING })
     // A newline follows the content.
-    else object = { header, held: [], room: Math.min(room, header.size), left: header.size + 1 }
+    else object = { header, held: [], keep: Math.min(keep, header.size), left: header.size + 1 }
   }
 
   return (chunk) => {
@@ -61,8 +61,8 @@ export function splitAnswers({ wants, found }: AnswerReader): (chunk: Buffer) =>
       const part = rest.subarray(0, object.left)
       rest = rest.subarray(part.length)
       object.left -= part.length
-      const wanted = part.subarray(0, object.room)
-      object.room -= wanted.length
+      const wanted = part.subarray(0, object.keep)
+      object.keep -= wanted.length
       if (wanted.length > 0) object.held.push(wanted)
       if (object.left > 0) continue
       const { header, held } = object

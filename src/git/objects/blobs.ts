@@ -7,7 +7,7 @@ import type { ObjectHeader } from './batch-answers.ts'
 import { MAX_READ_BYTES } from './object-reader.ts'
 import { objectReaders } from './object-readers.ts'
 
-/** Whether a file is read by the process that the repository has anyway. */
+/** Whether the repository's object reader can read a blob. */
 export const isSmall = ({ size }: Pick<ObjectHeader, 'size'>) => size <= MAX_READ_BYTES
 
 /** Returns the type and size of a blob. @throws GitFailed for a missing blob */
@@ -17,7 +17,7 @@ export async function blobHeader(dir: string, id: string): Promise<ObjectHeader>
   return header
 }
 
-/** The contents of small blobs, by id. Those that are gone are missing. */
+/** Returns the contents of small blobs, by id. Leaves out deleted ones. */
 export async function smallBlobs(
   dir: string,
   headers: readonly ObjectHeader[],

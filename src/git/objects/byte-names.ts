@@ -42,7 +42,7 @@ export function bytesOfText(text: string): Buffer {
   return Buffer.concat(between.flatMap((part, i) => [part, bytes[i] ?? Buffer.alloc(0)]))
 }
 
-/** Whether a name has bytes that no argument of a process can have. */
+/** Whether a name has bytes that an argument of a process can't have. */
 export const hasRawBytes = (text: string): boolean => STAND_IN.test(text)
 
 const ESCAPES = /(?:%[0-9a-f]{2})+/gi
@@ -75,7 +75,7 @@ export function urlWithTexts(url: string): string {
   })
 }
 
-/** The last arguments of a git command that takes one path: bytes come with its input, behind a `--`. */
+/** Returns the last arguments of a git command that takes one path. Raw bytes go to its input, after a `--`. */
 export function pathArguments(path: string): { args: string[]; input?: Buffer } {
   if (!hasRawBytes(path) || path.includes('\n')) return { args: ['--', path] }
   return {

@@ -23,7 +23,7 @@ function apply(base: Buffer, delta: Buffer, most: number): Buffer {
       if (next < 128) return total
     }
   }
-  /** A number of which only the bytes are there that the bits name. */
+  /** Reads a number without its zero bytes: each of the bits says whether its byte is there. */
   const sparse = (bits: number, bytes: number) => {
     let total = 0
     for (let i = 0; i < bytes; i++) if ((bits >> i) & 1) total += byte() * 256 ** i
@@ -31,7 +31,7 @@ function apply(base: Buffer, delta: Buffer, most: number): Buffer {
   }
   if (size() !== base.length) throw new RangeError('the delta is for another base')
   const length = size()
-  if (length > most) throw new RangeError('the delta makes too much')
+  if (length > most) throw new RangeError('the result is too large')
   const result = Buffer.alloc(length)
   let done = 0
   const take = (source: Buffer, from: number, count: number) => {

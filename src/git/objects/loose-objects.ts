@@ -46,23 +46,24 @@ export async function storeObject(dir: string, type: ObjectType, content: Uint8A
   return sha
 }
 
-/** Bytes hashed per iteration of the event loop. */
-const PIECE = 256 * 1024
+/** Number of bytes hashed per iteration of the event loop. */
+const SLICE_BYTES = 256 * 1024
 
 /**
- * Stores a blob whose content is in parts, as `storeObject` does. It may be large: the event loop is not held.
+ * Stores a blob whose content is in parts, as `storeObject` does. It may be large: hashing does not block the event
+ * loop.
  * @throws RepositoryMissing, GitUnavailable when it can't be written
  */
 export async function storeBlob(dir: string, parts: readonly Buffer[]): Promise<string> {
   const size = parts.reduce((sum, { length }) => sum + length, 0)
-  if (size <= PIECE) return storeObject(dir, 'blob', Buffer.concat(parts))
+  if (size <= SLICE_BYTES) return storeObject(dir, 'blob', Buffer.concat(parts))
   const head = Buffer.from(`blob ${size}\0`)
   const hash = createHash('sha1').update(head)
   let hashed = 0
   for (const part of parts) {
     hash.update(part)
     hashed += part.length
-    if (hashed < PIECE) continue
+    if (hashed < SLICE_BYTES) continue
     hashed = 0
     await nextTurn()
   }
@@ -99,15 +100,15 @@ async function place(
   }
 }
 
-/** Maximum number of retries when a repack removes a directory before it has a file. */
-const TRIES = 10
+/** Maximum number of attempts when a repack removes the directory before it has a file. */
+const MAX_ATTEMPTS = 10
 
 /**
  * Creates the directory of objects with the same first digits, and runs `put`, which puts a file there. A repack removes an
  * empty directory at any time: then both run again. Returns whether the name of the directory may not be on disk yet.
  */
 export async function intoFanOut(fan: string, put: () => Promise<void>): Promise<boolean> {
-  for (let left = TRIES - 1; ; left -= 1) {
+  for (let left = MAX_ATTEMPTS - 1; ; left -= 1) {
     const isNew = await makeDirectory(fan)
     try {
       await put()

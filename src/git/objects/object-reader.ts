@@ -1,6 +1,6 @@
 /**
- * Reads the objects of one repository through one git process that stays (`git cat-file --batch-command`).
- * Starting a process for each question would hold the event loop.
+ * Reads the objects of one repository through one git process that stays (`git cat-file --batch-command`). Starting a
+ * process for each request would block the event loop.
  */
 import type { Semaphore } from '../../concurrency/semaphore.ts'
 import { failureOf, type GitProcess, killNow, startProcess } from '../process/child-process.ts'
@@ -9,12 +9,15 @@ import { GitUnavailable } from '../process/errors.ts'
 import { type ObjectAnswer, splitAnswers } from './batch-answers.ts'
 
 const ARGS = ['cat-file', '--batch-command', '--buffer'] as const
-/** Read larger objects with a process of their own: other questions would wait behind them. */
+/**
+ * Maximum size of an object to read here, in bytes. A larger one needs its own process: other requests would wait
+ * behind it.
+ */
 export const MAX_READ_BYTES = 1024 * 1024
 
 const environment = gitEnvironment([['core.deltaBaseCacheLimit', '8m']])
 
-export interface Question {
+export interface ObjectRequest {
   command: 'info' | 'contents'
   /**
    * A whole object id, which `^{commit}` may follow. Names of refs don't work: git takes a missing
@@ -23,7 +26,7 @@ export interface Question {
   name: string
 }
 
-/** Answers in the order of their questions; undefined for an object that does not exist. */
+/** Answers in the order of the requests; undefined for a missing object. */
 type Answers = (ObjectAnswer | undefined)[]
 
 export type ObjectReader = ReturnType<typeof startObjectReader>
@@ -31,15 +34,15 @@ export type ObjectReader = ReturnType<typeof startObjectReader>
 interface ObjectReaderOptions {
   /** The process starts when one of these slots is free, and gives the slot back when it has ended. */
   slots: Semaphore
-  /** Milliseconds without a question after which the process ends. */
+  /** Milliseconds without a request after which the process ends. */
   idle: number
-  /** Called once or more when the reader takes no more questions. */
+  /** Called at least once when the reader accepts no more requests. */
   onRetired: () => void
 }
 
-/** Questions that were asked together, and the answers that have come so far. */
+/** A batch of requests, and the answers so far. */
 interface Call {
-  questions: readonly Question[]
+  requests: readonly ObjectRequest[]
   answers: Answers
   resolve(answers: Answers): void
   reject(reason: unknown): void
@@ -58,16 +61,16 @@ export function startObjectReader(dir: string, { slots, idle, onRetired }: Objec
   const takeOutput = splitAnswers({
     wants() {
       const [call] = calls
-      return call?.questions[call.answers.length]?.command === 'contents' ? MAX_READ_BYTES : undefined
+      return call?.requests[call.answers.length]?.command === 'contents' ? MAX_READ_BYTES : undefined
     },
     found(answer) {
       const [call] = calls
-      const question = call?.questions[call.answers.length]
-      if (call === undefined || question === undefined || !isAnswerTo(question, answer)) {
-        throw new GitUnavailable(`git ${ARGS[0]} gave an answer without a question`)
+      const request = call?.requests[call.answers.length]
+      if (call === undefined || request === undefined || !isAnswerTo(request, answer)) {
+        throw new GitUnavailable(`git ${ARGS[0]} gave an unexpected answer`)
       }
       call.answers.push(typeof answer === 'string' ? undefined : answer)
-      if (call.answers.length < call.questions.length) return
+      if (call.answers.length < call.requests.length) return
       calls.shift()
       call.resolve(call.answers)
       stopIfDone()
@@ -92,7 +95,7 @@ export function startObjectReader(dir: string, { slots, idle, onRetired }: Objec
     onRetired()
   }
 
-  /** Ends the process now. All open questions reject with the reason. */
+  /** Ends the process now. All pending requests reject with the reason. */
   function fail(reason: unknown): void {
     takeNoMore()
     failure ??= { reason }
@@ -132,12 +135,12 @@ export function startObjectReader(dir: string, { slots, idle, onRetired }: Objec
     }
   }
 
-  /** Asks several questions together. @throws GitUnavailable, GitFailed, RepositoryMissing */
-  function ask(questions: readonly Question[]): Promise<Answers> {
+  /** Sends a batch of requests. @throws GitUnavailable, GitFailed, RepositoryMissing */
+  function ask(requests: readonly ObjectRequest[]): Promise<Answers> {
     return new Promise((resolve, reject) => {
       if (failure !== undefined) return reject(failure.reason)
-      calls.push({ questions, answers: [], resolve, reject })
-      const lines = `${questions.map(({ command, name }) => `${command} ${name}\n`).join('')}flush\n`
+      calls.push({ requests, answers: [], resolve, reject })
+      const lines = `${requests.map(({ command, name }) => `${command} ${name}\n`).join('')}flush\n`
       if (child === undefined) unsent.push(lines)
       else child.stdin.write(lines)
     })
@@ -148,7 +151,7 @@ export function startObjectReader(dir: string, { slots, idle, onRetired }: Objec
   return { ask, retire, fail, ended }
 }
 
-function isAnswerTo({ name }: Question, answer: ObjectAnswer | string): boolean {
+function isAnswerTo({ name }: ObjectRequest, answer: ObjectAnswer | string): boolean {
   if (typeof answer === 'string') return answer === `${name} missing`
   return answer.sha === name || name.endsWith('^{commit}')
 }

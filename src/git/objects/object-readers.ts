@@ -9,18 +9,18 @@ import { isMissing } from '../../storage/disk.ts'
 import { GitOutputTooLarge, GitUnavailable, RepositoryMissing } from '../process/errors.ts'
 import { checkedId } from '../refs/names.ts'
 import type { ObjectHeader } from './batch-answers.ts'
-import { MAX_READ_BYTES, type ObjectReader, type Question, startObjectReader } from './object-reader.ts'
+import { MAX_READ_BYTES, type ObjectReader, type ObjectRequest, startObjectReader } from './object-reader.ts'
 
 /** Limits of one call to a reader: the answers are held until they are read, and other calls wait behind it. */
-const MAX_QUESTIONS = 1000
+const MAX_REQUESTS = 1000
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
 export interface ReaderLimits {
   /** Processes at the same time. */
   processes?: number
-  /** Milliseconds that a question may take, the wait for a process included. */
+  /** Time limit of a request, including the wait for a process, in milliseconds. */
   deadline?: number
-  /** Milliseconds without a question after which a process ends. */
+  /** Milliseconds without a request after which a process ends. */
   idle?: number
   /** Milliseconds after which a new process replaces an old one: the old one keeps deleted packs open. */
   age?: number
@@ -44,7 +44,7 @@ export function createObjectReaders({
   age = 5 * 60_000,
 }: ReaderLimits = {}) {
   const slots = createSemaphore({ size: processes, share: processes })
-  /** The readers that take questions, by directory; the least recently asked one is first. */
+  /** The readers that accept requests, by directory, least recently used first. */
   const current = new Map<string, PooledReader>()
   /** The readers whose process has not ended. */
   const running = new Set<PooledReader>()
@@ -67,19 +67,19 @@ export function createObjectReaders({
     if (known !== undefined && !fits) void known.retire()
     current.delete(dir)
     current.set(dir, reader)
-    const [leastRecentlyAsked] = current.values()
-    if (current.size > processes) void leastRecentlyAsked?.retire()
+    const [leastRecentlyUsed] = current.values()
+    if (current.size > processes) void leastRecentlyUsed?.retire()
     return reader
   }
 
-  async function ask(dir: string, questions: readonly Question[]) {
+  async function ask(dir: string, requests: readonly ObjectRequest[]) {
     const reader = readerOf(dir, await identityOf(dir))
     const timer = setTimeout(() => {
       limitReached('git_time')
       reader.fail(new GitUnavailable(`reading objects took more than ${deadline} ms`))
     }, deadline)
     try {
-      return await reader.ask(questions)
+      return await reader.ask(requests)
     } finally {
       clearTimeout(timer)
     }
@@ -98,10 +98,10 @@ export function createObjectReaders({
     ): Promise<(ObjectHeader | undefined)[]> {
       const names = ids.map((id) => `${checkedId(id)}${peel ? '^{commit}' : ''}`)
       const found: (ObjectHeader | undefined)[] = []
-      for (let i = 0; i < names.length; i += MAX_QUESTIONS) {
-        const asked = names.slice(i, i + MAX_QUESTIONS)
-        const questions = asked.map((name): Question => ({ command: 'info', name }))
-        for (const answer of await ask(dir, questions)) {
+      for (let i = 0; i < names.length; i += MAX_REQUESTS) {
+        const batch = names.slice(i, i + MAX_REQUESTS)
+        const requests = batch.map((name): ObjectRequest => ({ command: 'info', name }))
+        for (const answer of await ask(dir, requests)) {
           found.push(answer && { sha: answer.sha, type: answer.type, size: answer.size })
         }
       }
@@ -124,8 +124,10 @@ export function createObjectReaders({
         throw new GitOutputTooLarge(`the object ${large.sha} has more than ${MAX_READ_BYTES} bytes`)
       }
       for (const batch of batchesOf(objects)) {
-        const questions = batch.map(({ sha }): Question => ({ command: 'contents', name: checkedId(sha) }))
-        const answers = await ask(dir, questions)
+        const requests = batch.map(
+          ({ sha }): ObjectRequest => ({ command: 'contents', name: checkedId(sha) }),
+        )
+        const answers = await ask(dir, requests)
         const { pauseIfOver } = timeSlices(dir)
         for (const answer of answers) {
           if (answer !== undefined) found(answer, answer.content)
@@ -165,7 +167,7 @@ function* batchesOf(objects: readonly ObjectHeader[]): Generator<ObjectHeader[]>
   let batch: ObjectHeader[] = []
   let bytes = 0
   for (const object of objects) {
-    if (batch.length === MAX_QUESTIONS || (batch.length > 0 && bytes + object.size > MAX_ANSWER_BYTES)) {
+    if (batch.length === MAX_REQUESTS || (batch.length > 0 && bytes + object.size > MAX_ANSWER_BYTES)) {
       yield batch
       batch = []
       bytes = 0

@@ -3,9 +3,9 @@ import { inflateSync } from 'node:zlib'
 
 export const PACK_HEADER_BYTES = 12
 export const PACK_TRAILER_BYTES = 20
-/** No client of git begins an object with more bytes: type and size, and the place or the id of a base. */
+/** Maximum size of an object's header, in bytes: type and size, and the offset or the id of a base. */
 export const MAX_ENTRY_BYTES = 32
-/** Larger contents are unfolded in parts, so that they do not hold the event loop. */
+/** Maximum size of content to inflate at once, in bytes. Larger content would block the event loop. */
 export const MAX_AT_ONCE = 64 * 1024
 const OFS_DELTA = 6
 const REF_DELTA = 7
@@ -42,7 +42,7 @@ export function entryAt(bytes: Buffer, start: number): PackEntry {
     }
   }
   if (type === REF_DELTA) {
-    if (bytes.length < at + 20) throw new RangeError('the id of a base is not whole')
+    if (bytes.length < at + 20) throw new RangeError('the id of a base is incomplete')
     base = bytes.toString('hex', at, at + 20)
     at += 20
   }
@@ -65,7 +65,7 @@ export function sizeMadeBy(delta: Buffer): number {
   return number()
 }
 
-/** Unfolds a content of `size` bytes. `taken`: its bytes in the pack. @throws when it is broken, or has another size */
+/** Inflates content of `size` bytes. `taken`: its compressed size. @throws for broken data, or another size */
 export function inflatedNow(compressed: Buffer, size: number): { taken: number; bytes: Buffer } {
   // Without a size for the parts of its output, zlib takes 16 KiB for each object.
   const chunkSize = Math.max(64, size + 1)

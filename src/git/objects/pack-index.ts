@@ -1,4 +1,4 @@
-/** Reads the index of a pack, in version 2 of gitformat-pack(5), and remembers which of its objects were looked at. */
+/** Reads the index of a pack, in version 2 of gitformat-pack(5), and tracks which of its objects were looked up. */
 import { type FileHandle, open } from 'node:fs/promises'
 import { timeSlices } from '../../concurrency/event-loop.ts'
 import { GitUnavailable } from '../process/errors.ts'
@@ -9,25 +9,25 @@ const IDS_AT = FAN_OUT_AT + FAN_OUT_BYTES
 const ID_BYTES = 20
 const CHECKSUM_BYTES = 4
 const OFFSET_BYTES = 4
-/** An offset with this bit is the place of the real one in another table. */
+/** An offset with this bit is an index into the table of large offsets. */
 const IS_LARGE = 0x80000000
 const LARGE_BYTES = 8
 const MAX_READ = 1024 * 1024
 
 export interface PackIndex {
   count: number
-  /** Whether the pack has the object. It counts as looked at from then on. */
-  lookAt(id: string): boolean
+  /** Whether the pack has the object. It counts as looked up from then on. */
+  lookUp(id: string): boolean
   /** The ids of the objects that were never looked up. */
   unseen(): AsyncIterable<string>
   /** The ids of the last `count` objects in the pack. */
   last(count: number): Promise<string[]>
 }
 
-/** Holds 20 bytes for each object. */
+/** Reads the index of a pack, and holds 20 bytes for each object. */
 export async function readPackIndex(path: string): Promise<PackIndex> {
   const fanOut = await inFile(path, (file) => bytesAt(file, FAN_OUT_AT, FAN_OUT_BYTES))
-  /** The number of objects whose ids begin with this byte or a lower one. */
+  /** Number of objects whose ids begin with this byte or a lower one. */
   const upTo = (first: number) => (first < 0 ? 0 : fanOut.readUInt32BE(4 * first))
   const count = upTo(255)
   const ids = await inFile(path, (file) => bytesAt(file, IDS_AT, count * ID_BYTES))
@@ -36,7 +36,7 @@ export async function readPackIndex(path: string): Promise<PackIndex> {
 
   return {
     count,
-    lookAt(id) {
+    lookUp(id) {
       const wanted = Buffer.from(id, 'hex')
       const first = wanted.readUInt8(0)
       let low = upTo(first - 1)

@@ -1,6 +1,6 @@
 /**
- * Finds too large objects of a pack by the sizes that the pack declares. A pack of some kilobytes may unfold to gigabytes:
- * git would unfold them before it reports their size.
+ * Finds too large objects of a pack by the sizes that the pack declares. A pack of some kilobytes may inflate to
+ * gigabytes: git would inflate them before it reports their size.
  */
 import type { Readable } from 'node:stream'
 import { createInflate } from 'node:zlib'
@@ -17,9 +17,9 @@ import {
   sizeMadeBy,
 } from './pack-entries.ts'
 
-/** The most bytes by which a compressed content is larger than the content. A larger one is unfolded in parts. */
+/** Maximum number of bytes that compression adds. Content with more is inflated in parts. */
 const MORE_BYTES = 1024
-/** The beginning of a delta: two numbers. */
+/** Maximum size of a delta's header, in bytes: two numbers. */
 const DELTA_HEAD_BYTES = 20
 
 /** A stream from which bytes are taken as they are needed. */
@@ -56,8 +56,8 @@ function sourceOf(stream: Readable): Source {
 const UNREADABLE = 'the pack is broken'
 
 /**
- * Returns why a pack is refused: an object has more than `most` bytes, the check takes longer than `workMs` milliseconds,
- * or its sizes cannot be read. A delta counts with the size of its result. Unfolds the pack as a stream.
+ * Returns why a pack is refused: an object has more than `most` bytes, the check takes longer than `workMs`
+ * milliseconds, or its sizes cannot be read. A delta counts with the size of its result. Inflates the pack as a stream.
  * @throws the stream's error
  */
 export async function sizeProblem(
@@ -82,9 +82,9 @@ export async function sizeProblem(
       if (entry === undefined) return UNREADABLE
       if (entry.size > most) return tooLarge(entry.size)
       source.take(entry.contentAt)
-      const made = await sizeOfContent(source, entry)
-      if (made === undefined) return UNREADABLE
-      if (made > most) return tooLarge(made)
+      const resultSize = await sizeOfContent(source, entry)
+      if (resultSize === undefined) return UNREADABLE
+      if (resultSize > most) return tooLarge(resultSize)
       if (slices.isOver()) await slices.next()
       if (performance.now() <= end) continue
       limitReached('git_time')
@@ -96,7 +96,7 @@ export async function sizeProblem(
   }
 }
 
-/** Returns the size of an object, and skips its content; undefined when it is broken. */
+/** Returns the size of an object, and skips its content; undefined for broken content. */
 async function sizeOfContent(source: Source, { size, base }: PackEntry): Promise<number | undefined> {
   if (size <= MAX_AT_ONCE) {
     await source.fill(size + MORE_BYTES)
@@ -111,15 +111,15 @@ async function sizeOfContent(source: Source, { size, base }: PackEntry): Promise
   return base === undefined ? size : unlessBroken(() => sizeMadeBy(head))
 }
 
-/** Takes a content of `size` bytes from the source, and gives its beginning; undefined when it is broken. */
+/** Takes content of `size` bytes from the source, and returns its beginning; undefined for broken content. */
 async function takeInParts(source: Source, size: number): Promise<Buffer | undefined> {
   const inflate = createInflate({ chunkSize: MAX_AT_ONCE })
   let head: Buffer = Buffer.alloc(0)
-  let unfolded = 0
+  let inflated = 0
   inflate.on('data', (chunk: Buffer) => {
     if (head.length < DELTA_HEAD_BYTES) head = Buffer.concat([head, chunk.subarray(0, DELTA_HEAD_BYTES)])
-    unfolded += chunk.length
-    if (unfolded > size) inflate.destroy()
+    inflated += chunk.length
+    if (inflated > size) inflate.destroy()
   })
   const ended = new Promise<void>((resolve) => inflate.once('close', resolve))
   inflate.on('error', () => undefined)
@@ -141,7 +141,7 @@ async function takeInParts(source: Source, size: number): Promise<Buffer | undef
       ])
       source.take(Math.min(length, inflate.bytesWritten - before))
     }
-    return isWhole && unfolded === size ? head : undefined
+    return isWhole && inflated === size ? head : undefined
   } finally {
     inflate.destroy()
   }

@@ -7,8 +7,11 @@ import { entryAt, inflatedNow, MAX_AT_ONCE, PACK_HEADER_BYTES, PACK_TRAILER_BYTE
 /** git makes loose objects of packs with fewer objects: a pack costs three flushes to disk, each loose object one. */
 export const UNPACK_LIMIT = 10
 const MAX_BYTES = 1024 * 1024
-const MAX_UNFOLDED = 32 * 1024 * 1024
-/** Contents are held while the push waits for git, so only as many bytes as most small pushes have. */
+const MAX_INFLATED = 32 * 1024 * 1024
+/**
+ * Maximum size of the held contents, in bytes: they stay in memory while the push waits for git. Most small pushes have
+ * less.
+ */
 const MAX_HELD = 128 * 1024
 
 const TYPES = new Map<number, ObjectType>([
@@ -32,8 +35,8 @@ export interface SentPack {
   /** Number of objects that the pack declares. */
   count: number
   /**
-   * The ids on which its deltas build, as far as they are named by id: nearly always objects that the pack does not
-   * have. Undefined when the pack is not small, or is broken: then git has to index it.
+   * The bases of its deltas that are named by id: nearly always objects outside the pack. Undefined when the pack is
+   * large or broken: then git has to index it.
    */
   bases: readonly string[] | undefined
   /** All of its objects. Undefined when they have many bytes, when one is a tag, or when `bases` is. */
@@ -58,12 +61,12 @@ export async function readSentPack(pack: Readable, size: number): Promise<SentPa
   return { count, bases: read?.bases, objects: read?.objects }
 }
 
-/** Undefined when the objects unfold to too much. @throws when the pack is broken */
+/** Undefined when the inflated objects are too large. @throws for a broken pack */
 async function readObjects(bytes: Buffer, count: number): Promise<Omit<SentPack, 'count'> | undefined> {
   const bases: string[] = []
   let objects: PackedObject[] | undefined = []
   let at = PACK_HEADER_BYTES
-  let unfolded = 0
+  let inflatedBytes = 0
   for (let i = 0; i < count; i++) {
     const start = at
     const { type, size, base: given, contentAt } = entryAt(bytes, start)
@@ -73,12 +76,12 @@ async function readObjects(bytes: Buffer, count: number): Promise<Omit<SentPack,
     const content =
       size <= MAX_AT_ONCE
         ? { ...inflatedNow(rest, size), size }
-        : await inflated(rest, MAX_UNFOLDED - unfolded)
+        : await inflated(rest, MAX_INFLATED - inflatedBytes)
     if (content === undefined) return undefined
     at = contentAt + content.taken
-    unfolded += content.size
+    inflatedBytes += content.size
     const isUsual = base !== undefined || TYPES.has(type)
-    if (unfolded > MAX_HELD || content.bytes === undefined || !isUsual) objects = undefined
+    if (inflatedBytes > MAX_HELD || content.bytes === undefined || !isUsual) objects = undefined
     else objects?.push({ at: start, type: TYPES.get(type), base, content: content.bytes })
   }
   return { bases, objects }

@@ -56,7 +56,7 @@ export async function startProcess(
   stderr.on('data', (chunk: Buffer) => {
     tail = Buffer.concat([tail, chunk]).subarray(-MAX_STDERR)
   })
-  // Detects the close of its input, which may come before all is read. Its exit code and output have the reason.
+  // Notices when the process closes its input early. Its exit code and output have the reason.
   stdin.resume()
   let hasEnded = false
   const ended = exited.then(async (exit) => {
@@ -118,7 +118,7 @@ export function endSoon({ pid, hasEnded, ended }: GitProcess): void {
 const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/
 /** Files by which git recognizes a repository. */
 const REPOSITORY = ['HEAD', 'objects', 'refs']
-const NO_ROOM = /No space left on device|Disk quota exceeded|File too large/
+const NO_SPACE = /No space left on device|Disk quota exceeded|File too large/
 /** Messages of git and of the C library. */
 export const NO_MEMORY = /Cannot allocate memory|out of memory/i
 
@@ -126,7 +126,7 @@ export const NO_MEMORY = /Cannot allocate memory|out of memory/i
 export interface Ending {
   /** Null when a signal ended it. */
   code: number | null
-  /** The signal that ended it, if the caller asks for it. */
+  /** The signal that ended it, if known. */
   signal?: string | null
   /** The last 64 KB. */
   stderr: string
@@ -143,10 +143,10 @@ export async function unusable({ stderr }: Ending, dir?: string): Promise<Error 
     limitReached('git_memory')
     return new GitOutputTooLarge('git needs more memory than it may have')
   }
-  const lack = NO_ROOM.exec(stderr)?.[0] ?? hostFailureIn(stderr)
+  const lack = NO_SPACE.exec(stderr)?.[0] ?? hostFailureIn(stderr)
   if (lack === undefined) return undefined
-  const said = new Error(stderr.trim().slice(-500))
-  return new GitUnavailable(`git can't work now: ${lack}`, { cause: said })
+  const cause = new Error(stderr.trim().slice(-500))
+  return new GitUnavailable(`git can't work now: ${lack}`, { cause })
 }
 
 /**

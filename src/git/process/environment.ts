@@ -3,7 +3,7 @@
 export type GitConfig = readonly (readonly [key: string, value: string])[]
 
 const CONFIG: GitConfig = [
-  // Mergelog decides about access; the owner of the files doesn't matter.
+  // Mergelog checks access; the owner of the files doesn't matter.
   ['safe.directory', '*'],
   // An acknowledged ref must survive a power cut, and so must all objects that it leads to.
   ['core.fsync', 'committed,loose-object,pack-metadata,reference'],

@@ -29,7 +29,7 @@ export class GitFailed extends Error {
   }
 }
 
-/** The directory does not contain a repository: it was never made, or it has been deleted. */
+/** The directory does not contain a repository: it was never created, or it has been deleted. */
 export class RepositoryMissing extends ErrorWithRefusal {
   readonly refusal = refuse.notFound('repository not found')
 }
@@ -49,7 +49,7 @@ export class SigningFailed extends ErrorWithRefusal {
 
 /** git's output is larger than the caller allows. */
 export class GitOutputTooLarge extends ErrorWithRefusal {
-  readonly refusal = refuse.unprocessable('this is more than the server can process at once')
+  readonly refusal = refuse.unprocessable('the result is larger than the limit; narrow the request')
 }
 
 /** A git client's request breaks the protocol. */
@@ -85,7 +85,7 @@ export class GitClientGone extends ErrorWithRefusal {
 
 /** A client's query exceeded its time limit. A retry would take as long. */
 export class GitTooSlow extends ErrorWithRefusal {
-  readonly refusal = refuse.unprocessable('this takes the server longer than it may take')
+  readonly refusal = refuse.unprocessable('git took too long; narrow the request')
 }
 
 /**

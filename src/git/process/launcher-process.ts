@@ -16,15 +16,15 @@ const [, , path = ''] = process.argv
 const LOW = 5
 const LOWEST = 15
 const LONG_TICKS = 30
-const LOOK_MS = 250
+const POLL_MS = 250
 
 process.umask(0o077)
 // The parent may get these signals together with its process group.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1']) process.on(signal, () => {})
-// Node may have opened it before this line.
+// Node may have opened the debugger before this line.
 closeDebugger()
 setImmediate(closeDebugger)
-// It ends with its parent.
+// The launcher ends with its parent.
 process.on('disconnect', () => {
   rmSync(dirname(path), { recursive: true, force: true })
   process.exit()
@@ -54,7 +54,7 @@ interface GivingWay {
 }
 
 const giving = new Map<number, GivingWay>()
-let looking: NodeJS.Timeout | undefined
+let pollTimer: NodeJS.Timeout | undefined
 
 const errorOf = (thrown: unknown): NodeJS.ErrnoException =>
   thrown instanceof Error ? thrown : new Error(String(thrown))
@@ -70,7 +70,7 @@ function setPriorities(one: GivingWay): void {
     } catch {}
   }
   one.isSet = true
-  // The system limits the rate of these changes. A rejected one is tried again.
+  // The system limits the rate of these changes. A rejected one is retried.
   try {
     writeFileSync(`/proc/${one.pid}/autogroup`, String(one.priority))
   } catch (error) {
@@ -102,10 +102,10 @@ function giveWay(id: number, pid: number): void {
   const one = { pid, priority: LOW, isSet: false }
   giving.set(id, one)
   setPriorities(one)
-  looking ??= setInterval(look, LOOK_MS)
+  pollTimer ??= setInterval(poll, POLL_MS)
 }
 
-function look(): void {
+function poll(): void {
   const changed: GivingWay[] = []
   for (const one of giving.values()) {
     const isLong = () => withChildren(one.pid).reduce((sum, pid) => sum + ticksOf(pid), 0) >= LONG_TICKS
@@ -121,18 +121,18 @@ function look(): void {
 function ended(id: number): void {
   giving.delete(id)
   if (giving.size > 0) return
-  clearInterval(looking)
-  looking = undefined
+  clearInterval(pollTimer)
+  pollTimer = undefined
 }
 
-function tell(message: Message): void {
+function report(message: Message): void {
   if (process.connected) process.send?.(message, () => {})
 }
 
-function tellFailure(id: number, error: unknown): void {
+function reportFailure(id: number, error: unknown): void {
   const { message, code, syscall } = errorOf(error)
   const isCutOff = syscall === 'connect' && code === 'ENOENT'
-  tell({ id, failed: message, ...(code !== undefined && { code }), isCutOff })
+  report({ id, failed: message, ...(code !== undefined && { code }), isCutOff })
 }
 
 /** Programs expect a blocking stream there, so it goes through a pipe. */
@@ -150,7 +150,7 @@ async function start({ id, program, args, env, streams: count, givesWay }: Reque
     if (streams.some((stream) => stream.destroyed)) throw cutOff()
     const stdio = streams.map((stream, i) => (i < 3 ? stream : 'pipe'))
     const child = spawn(program, args, { cwd: '/', env, stdio, detached: true })
-    child.on('error', (error) => tellFailure(id, error))
+    child.on('error', (error) => reportFailure(id, error))
     if (child.pid === undefined) {
       for (const stream of streams) stream.destroy()
       return
@@ -158,17 +158,17 @@ async function start({ id, program, args, env, streams: count, givesWay }: Reque
     if (givesWay) giveWay(id, child.pid)
     child.on('exit', (code, signal) => {
       ended(id)
-      tell({ id, exit: { code, signal } })
+      report({ id, exit: { code, signal } })
     })
     streams.forEach((stream, i) => {
       const pipe = child.stdio[i]
       if (i < 3) stream.destroy()
       else if (pipe instanceof Duplex) join(stream, pipe)
     })
-    tell({ id, pid: child.pid })
+    report({ id, pid: child.pid })
   } catch (error) {
     for (const stream of streams) stream.destroy()
-    tellFailure(id, error)
+    reportFailure(id, error)
   }
 }
 

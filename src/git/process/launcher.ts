@@ -78,7 +78,7 @@ function isMessage(value: unknown): value is Message {
 }
 
 /** A requested process that has not ended. */
-interface Asked {
+interface Requested {
   streams: Socket[]
   wanted: number
   pid?: number
@@ -93,39 +93,39 @@ interface Asked {
 
 const PROGRAM = fileURLToPath(program('git/process/launcher-process'))
 
-/** How long the processes of an ended launcher may take to end, in milliseconds. */
+/** Time limit for the end of an ended launcher's processes, in milliseconds. */
 const ORPHAN_MS = 5000
 /**
- * The streams of a process are connected before it starts. When they are missing this many milliseconds later, and no other
- * stream arrived during the last STREAMS_TURNS iterations of the event loop, they count as lost.
+ * The streams of a process are connected before it starts. When they are missing this many milliseconds later, and no
+ * other stream arrived during the last STREAMS_ITERATIONS iterations of the event loop, they count as lost.
  */
 const STREAMS_MS = 1000
-const STREAMS_TURNS = 5
+const STREAMS_ITERATIONS = 5
 /** Maximum length of a socket's path on all systems. */
 const MAX_PATH = 100
 
 /** Starts the launcher. `gone` is called when it can't start further processes. */
 async function startLauncher(gone: () => void) {
-  const processes = new Map<number, Asked>()
+  const processes = new Map<number, Requested>()
   let lastId = 0
   let isRetired = false
-  /** Number of streams that have arrived, and the latest process among them. */
-  let came = 0
-  let cameOf = 0
+  /** Number of streams that have arrived, and the newest process that they belong to. */
+  let arrivals = 0
+  let newestArrival = 0
 
   const path = await socketPath()
   const server = createServer((stream) => {
-    came += 1
+    arrivals += 1
     stream.on('error', () => undefined)
     readHead(stream, (id, place) => {
-      cameOf = Math.max(cameOf, id)
-      const asked = processes.get(id)
-      if (asked === undefined) {
+      newestArrival = Math.max(newestArrival, id)
+      const requested = processes.get(id)
+      if (requested === undefined) {
         stream.destroy()
         return
       }
-      asked.streams[place] = stream
-      startIfComplete(asked)
+      requested.streams[place] = stream
+      startIfComplete(requested)
     })
   })
   rejectWhenOutOfDescriptors(server)
@@ -161,39 +161,39 @@ async function startLauncher(gone: () => void) {
     else child.channel?.unref()
   }
 
-  function startIfComplete(asked: Asked): void {
-    const { pid, streams, wanted } = asked
+  function startIfComplete(requested: Requested): void {
+    const { pid, streams, wanted } = requested
     if (pid === undefined || Object.keys(streams).length < wanted) return
-    asked.isStarted = true
-    asked.started(pid)
+    requested.isStarted = true
+    requested.started(pid)
   }
 
-  function take(id: number): Asked | undefined {
-    const asked = processes.get(id)
+  function take(id: number): Requested | undefined {
+    const requested = processes.get(id)
     processes.delete(id)
     if (isRetired && processes.size === 0 && child.connected) child.disconnect()
     keepAlive()
-    return asked
+    return requested
   }
 
   function fail(id: number, reason: Error): void {
-    const asked = take(id)
-    for (const stream of asked?.streams ?? []) stream?.destroy()
-    asked?.failed(reason)
+    const requested = take(id)
+    for (const stream of requested?.streams ?? []) stream?.destroy()
+    requested?.failed(reason)
   }
 
   /** Fails a process whose streams were lost. It may be waiting for input that can't come. */
-  async function requireStreams(id: number, asked: Asked): Promise<void> {
+  async function requireStreams(id: number, requested: Requested): Promise<void> {
     await delay(STREAMS_MS, undefined, { ref: false })
     // One stream arrives per iteration, in the order of the processes. When a busy server starts many at once, later ones
     // have to wait.
-    for (let still = 0; still < STREAMS_TURNS && !asked.isStarted; ) {
-      const before = came
+    for (let still = 0; still < STREAMS_ITERATIONS && !requested.isStarted; ) {
+      const before = arrivals
       await nextTurn()
-      still = came > before && cameOf <= id ? 0 : still + 1
+      still = arrivals > before && newestArrival <= id ? 0 : still + 1
     }
-    if (asked.isStarted || processes.get(id) !== asked) return
-    if (asked.pid !== undefined && !asked.hasEnded) void endOrphans(asked.pid)
+    if (requested.isStarted || processes.get(id) !== requested) return
+    if (requested.pid !== undefined && !requested.hasEnded) void endOrphans(requested.pid)
     fail(id, new LaunchFailed(STREAMS_CUT_OFF))
   }
 
@@ -205,19 +205,19 @@ async function startLauncher(gone: () => void) {
 
   child.on('message', (message) => {
     if (!isMessage(message)) return
-    const asked = processes.get(message.id)
-    if (asked === undefined) return
+    const requested = processes.get(message.id)
+    if (requested === undefined) return
     if ('failed' in message && message.isCutOff === true) {
       retire()
       fail(message.id, new LauncherCutOff(message.failed))
     } else if ('failed' in message) fail(message.id, new LaunchFailed(message))
     else if ('exit' in message) {
-      asked.hasEnded = true
-      asked.ended(message.exit)
+      requested.hasEnded = true
+      requested.ended(message.exit)
     } else {
-      asked.pid = message.pid
-      startIfComplete(asked)
-      if (!asked.isStarted) void requireStreams(message.id, asked)
+      requested.pid = message.pid
+      startIfComplete(requested)
+      if (!requested.isStarted) void requireStreams(message.id, requested)
     }
   })
 
@@ -227,15 +227,15 @@ async function startLauncher(gone: () => void) {
     hasEnded = true
     gone()
     close()
-    for (const [id, asked] of [...processes]) {
-      const { pid, isStarted } = asked
+    for (const [id, requested] of [...processes]) {
+      const { pid, isStarted } = requested
       const orphansEnd = pid === undefined ? undefined : endOrphans(pid)
-      if (isStarted) void orphansEnd?.then(() => asked.ended({ code: null, signal: 'SIGKILL' }))
+      if (isStarted) void orphansEnd?.then(() => requested.ended({ code: null, signal: 'SIGKILL' }))
       else fail(id, new Error(reason))
     }
   }
   child.on('error', (error) => end(error.message))
-  child.on('exit', (code, signal) => end(`what starts processes was ended by ${signal ?? code}`))
+  child.on('exit', (code, signal) => end(`the launcher was ended by ${signal ?? code}`))
 
   return {
     launch({ streams: wanted, ...launch }: Launch): Promise<Launched> {
@@ -246,7 +246,7 @@ async function startLauncher(gone: () => void) {
         const exited = new Promise<Exit>((settle) => {
           ended = settle
         })
-        const asked: Asked = {
+        const requested: Requested = {
           streams: [],
           wanted,
           isStarted: false,
@@ -259,16 +259,16 @@ async function startLauncher(gone: () => void) {
             void exited.then(() => take(id))
             resolve({
               pid,
-              streams: asked.streams,
+              streams: requested.streams,
               exited,
               unref() {
-                asked.keepsAlive = false
+                requested.keepsAlive = false
                 keepAlive()
               },
             })
           },
         }
-        processes.set(id, asked)
+        processes.set(id, requested)
         keepAlive()
         const request: Request = { id, streams: wanted, ...launch }
         child.send(request, (error) => {

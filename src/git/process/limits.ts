@@ -26,7 +26,7 @@ export interface TransferShare {
 }
 
 /**
- * Number of bodies that are read at the same time. Each costs a connection and 64 KiB of memory. One client may have a
+ * Minimum number of bodies read at the same time. Each costs a connection and 64 KiB of memory. One client may have a
  * quarter.
  */
 const BODIES = 256
@@ -85,7 +85,7 @@ export function createGitLimits(settings: GitLimitSettings) {
 
 const STANDARD_SLOTS = Math.max(16, 8 * availableParallelism())
 
-/** For callers outside of a client's request. */
+/** The share of callers outside of a client's request. */
 export const standardShare: TransferShare = {
   slots: createSemaphore({ name: 'git_commands', size: STANDARD_SLOTS, share: STANDARD_SLOTS }),
   client: 'server',

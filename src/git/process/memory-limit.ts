@@ -1,10 +1,10 @@
-/** Limits the memory of git processes, so that a small pack that unfolds to gigabytes ends git and not the host. */
+/** Limits the memory of git processes, so that a small pack that inflates to gigabytes ends git and not the host. */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
 /**
- * Commands that read names and ids of refs, and no objects of clients. They run without the limit, because `prlimit` takes
- * about a millisecond to start.
+ * Commands that read refs but no objects of clients. They run without the limit, because `prlimit` takes a millisecond
+ * to start.
  */
 const WITHOUT_OBJECTS = new Set([
   'update-ref',
@@ -18,7 +18,7 @@ const WITHOUT_OBJECTS = new Set([
 /** Sets the limit and replaces itself with the program. The script is constant: limit and program are arguments. */
 const SHELL = ['-c', 'ulimit -d "$1" && shift && exec "$@"', 'sh']
 
-/** Part of util-linux. Other systems only have the shell's `ulimit`. */
+/** Whether util-linux is installed. Other systems only have the shell's `ulimit`. */
 const hasPrlimit = (process.env.PATH ?? '').split(delimiter).some((directory) => {
   try {
     accessSync(join(directory, 'prlimit'), constants.X_OK)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { hasCode } from '../../storage/disk.ts'
 import { removeOrphanedDirectories } from '../repository/orphaned-directories.ts'
 
-/** Time in which a starting launcher may not listen yet, in milliseconds. */
+/** Age below which a launcher may not listen yet, in milliseconds. */
 const STARTING_MS = 60_000
 
 /** Removes orphaned directories in `directory` whose names begin with `prefix`. */
@@ -12,7 +12,7 @@ export const removeOrphanedLaunchers = (directory: string, prefix: string): Prom
   removeOrphanedDirectories(
     directory,
     prefix,
-    (path, made) => made <= Date.now() - STARTING_MS && isRefused(join(path, 'socket')),
+    (path, modifiedAt) => modifiedAt <= Date.now() - STARTING_MS && isRefused(join(path, 'socket')),
   )
 
 /** Whether the socket exists and has no listener. */

@@ -8,7 +8,7 @@ import { signalGroup } from './child-process.ts'
 
 /** Commands besides a push that change refs. All of them are short. */
 const REF_COMMANDS = ['update-ref', 'pack-refs', 'symbolic-ref']
-/** How long git may take to end after a signal, in milliseconds. */
+/** Time limit for git to end after a signal, in milliseconds. */
 const GRACE_MS = 2_000
 const PAUSE_MS = 20
 

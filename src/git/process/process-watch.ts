@@ -1,4 +1,4 @@
-/** Notifies watchers about each git process of this process: its start and its end. */
+/** Notifies watchers when a git process of this server starts and ends. */
 import type { Exit } from './launcher.ts'
 
 /** Called when a process starts, with git's command. The returned function is called at its end. */
@@ -6,7 +6,7 @@ export type ProcessWatcher = (command: string) => (exit: Exit) => void
 
 const watchers = new Set<ProcessWatcher>()
 
-/** Watches all git processes of this process. Returns a function that ends the watch. */
+/** Adds a watcher. Returns a function that removes it. */
 export function watchProcesses(watcher: ProcessWatcher): () => void {
   watchers.add(watcher)
   return () => watchers.delete(watcher)

@@ -12,7 +12,7 @@ const SERVER_PROBLEMS = [
   /: (Permission denied|Operation not permitted|Input\/output error|Bad message|Structure needs cleaning|Stale file handle|Not a directory|Is a directory|No such file or directory)$/,
   /\bcorrupt/,
 ]
-/** Signals of a crash that the input has caused. All others come from outside. */
+/** Signals of crashes that the input causes. All others come from outside. */
 const CRASHES = ['SIGSEGV', 'SIGABRT', 'SIGFPE', 'SIGILL']
 
 /**

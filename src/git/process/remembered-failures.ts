@@ -1,13 +1,13 @@
-/** Remembers queries about commits that exceed the limits, so that a repetition is cheap. */
+/** Caches the failures of queries that exceed the limits, so that a repetition is cheap. */
 import { LRUCache } from 'lru-cache'
 import { boundedKey } from '../../concurrency/bounded-key.ts'
 import { GitOutputTooLarge, GitTooSlow } from './errors.ts'
 
 const MAX_FAILURES = 10_000
-/** Time after which such a query runs again, in milliseconds: the host may have been busy. */
-const FOR_MS = 60 * 60_000
+/** Time to live of a cached failure, in milliseconds: the host may have been busy. */
+const TTL_MS = 60 * 60_000
 
-const failures = new LRUCache<string, Error>({ max: MAX_FAILURES, ttl: FOR_MS })
+const failures = new LRUCache<string, Error>({ max: MAX_FAILURES, ttl: TTL_MS })
 
 /**
  * Runs `work`. When it exceeds the time or memory limit, its error is cached for the key, and `work` is not called for an

@@ -15,7 +15,7 @@ const DEFAULT_TIMEOUT = 120_000
 
 /**
  * Commands and queries have separate queues, so that queries do not delay a merge. One repository can take neither all
- * slots of a queue nor all its waiting places.
+ * slots of a queue nor all its places for waiting.
  */
 const slotsOf = (name: 'git_commands' | 'git_queries', size: number, waiting: number) =>
   createSemaphore({ name, size, share: Math.max(1, size - 1), waiting, waitingShare: waiting / 2 })

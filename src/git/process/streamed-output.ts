@@ -56,7 +56,7 @@ export async function streamOutput(
   const end = () => {
     signal.removeEventListener('abort', stop)
     stop()
-    // It may be waiting for a reader that has gone.
+    // The generator may be waiting for a reader that has gone.
     rest.return(undefined).catch(() => undefined)
   }
   try {

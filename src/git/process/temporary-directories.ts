@@ -15,4 +15,4 @@ export const makeTemporaryDirectory = (): Promise<string> => mkdtemp(join(tmpdir
 
 /** Removes the directories of killed servers. Other servers use the same parent, so only abandoned ones are removed. */
 export const removeOrphanedTemporaryDirectories = (): Promise<void> =>
-  removeOrphanedDirectories(tmpdir(), PREFIX, (_path, made) => isAbandoned(made))
+  removeOrphanedDirectories(tmpdir(), PREFIX, (_path, modifiedAt) => isAbandoned(modifiedAt))

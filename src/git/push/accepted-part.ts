@@ -5,8 +5,8 @@ import { ZERO_ID } from '../refs/names.ts'
 import { type PushRequest, refusedLines } from './push-request.ts'
 
 /**
- * Returns the push without the refused refs, as git reads it. The pack stays. Objects that only refused refs reach are
- * never served, and maintenance removes them.
+ * Returns the push without the refused refs, as git reads it, with the whole pack. Objects that only refused refs reach
+ * are never served, and maintenance removes them.
  */
 export async function acceptedPart(
   push: PushRequest,

@@ -32,9 +32,8 @@ export interface ExclusivePushOptions extends TransferOptions {
   /** The key of this repository in the journal. */
   key: string
   /**
-   * Runs work under the repository's lock: one push at a time, on all servers that use the repository. Called once for each
-   * run of git, and again when a repack interfered and no ref moved. When it rejects before it has started the work, git
-   * moves nothing.
+   * Runs work under the repository's lock: one push at a time, on all servers that use the repository. Called for each
+   * run of git; a repack may require another run. When it rejects before it has started the work, git moves nothing.
    */
   runExclusive(work: () => Promise<void>): Promise<void>
   /**
@@ -43,11 +42,10 @@ export interface ExclusivePushOptions extends TransferOptions {
    */
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
-   * Records the moved refs, before the client gets its answer. Not called when no ref moved.
-   * Called inside `runExclusive`. Other code that moves refs may use the same lock, but `record` itself must not: it would
-   * deadlock.
-   * The log may know a move already: two pushes made the same move, or a recovery was faster. After a failure, `from` may
-   * be older than the log. So trust only `to`.
+   * Records the moved refs, before the client gets its answer. Not called when no ref moved. Called inside
+   * `runExclusive`. `record` must not take that lock: it would deadlock. The log may know a move already: two pushes
+   * made the same move, or a recovery was faster. After a failure, `from` may be older than the log. So trust only
+   * `to`.
    */
   record(updates: readonly RefChange[], pushOptions: readonly string[]): Promise<void>
 }
@@ -60,11 +58,11 @@ export interface BufferedPush {
 }
 
 /**
- * Gives a push to git. When git is about to move the refs, the push waits for the lock, is checked a second time, and is
- * recorded. Resolves to the answer for the client; `isOfGit`: git decided and made the answer; `isUnplaced`: git could not
- * move the objects out of the quarantine, and no ref moved. `brokenOff` is called when a signal ended git.
- * @throws GitUnavailable, GitFailed, GitOutputTooLarge, PushUnrecorded, the error of `runExclusive` before it has started
- * the work, or the error of `checkAgain`
+ * Gives a push to git. When git is about to move the refs, the push waits for the lock, is checked a second time, and
+ * is recorded. Resolves to the answer for the client; `isOfGit`: git decided and wrote the answer; `isUnplaced`: git
+ * could not move the objects out of the quarantine, and no ref moved. `brokenOff` is called when a signal ended git.
+ * @throws GitUnavailable, GitFailed, GitOutputTooLarge, PushUnrecorded, the error of `runExclusive` before it has
+ * started the work, or the error of `checkAgain`
  */
 export async function pushExclusively(
   dir: string,
@@ -86,7 +84,7 @@ export async function pushExclusively(
   const running = runGit(transfer, held, workMs)
   const { channel } = transfer
   const quarantine = channel && (await Promise.race([hookAsks(channel), running.then(() => undefined)]))
-  // Outside the lock, because the walk may take long. Its result is final even if a ref reaches the object meanwhile.
+  // Outside the lock, because the walk may take long. The refusal stands even if a ref reaches the object meanwhile.
   let refusal =
     quarantine === undefined
       ? undefined
@@ -102,10 +100,10 @@ export async function pushExclusively(
         refusal ??= await refusalOf(() => options.checkAgain?.(push.commands))
         if (refusal === undefined)
           await freeLocks(dir, [...LOCKED_WITH_REFS, ...push.commands.map(({ ref }) => ref)])
-        const making = newRefs && hookCreatesRefs(channel).then(() => newRefs)
+        const creation = newRefs && hookCreatesRefs(channel).then(() => newRefs)
         answerHook(channel, refusal === undefined)
-        const made = await Promise.race([making, running.then(() => undefined)])
-        if (made !== undefined) answerRefCreation(channel, await createRefBatch(dir, made, push))
+        const batch = await Promise.race([creation, running.then(() => undefined)])
+        if (batch !== undefined) answerRefCreation(channel, await createRefBatch(dir, batch, push))
       }
       const { ending } = await running
       if (ending.code === null) await brokenOff()

@@ -2,7 +2,7 @@
 import { objectReaders } from '../objects/object-readers.ts'
 import type { RefChange } from '../refs/refs.ts'
 
-/** Minimum number of refs. Fewer are left to git. */
+/** Minimum number of refs; git checks fewer itself. */
 const MIN_REFS = 50
 /** Batch size of object reads. */
 const BATCH = 1000

@@ -6,8 +6,8 @@ import { bandPackets } from '../http/pkt-line.ts'
 import { NO_MEMORY } from '../process/child-process.ts'
 import type { PushRequest } from './push-request.ts'
 
-/** Number of bytes to search, from the beginning of the answer. */
-const MAX_REASON = 64 * 1024
+/** Length of the searched beginning of an answer, in bytes. */
+const MAX_SEARCHED = 64 * 1024
 const UNPLACED = / unable to migrate objects to permanent storage\n/
 
 /**
@@ -46,4 +46,4 @@ export function withReason(answer: Buffer, { capabilities }: Pick<PushRequest, '
   return Buffer.concat([bandPackets(2, Buffer.from(`${found.reason}\n`)), answer])
 }
 
-const beginningOf = (answer: Buffer) => answer.toString('latin1', 0, MAX_REASON)
+const beginningOf = (answer: Buffer) => answer.toString('latin1', 0, MAX_SEARCHED)

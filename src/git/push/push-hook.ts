@@ -1,6 +1,6 @@
 /**
- * The git hook of a push. It runs when all objects are in quarantine and no ref has moved. It checks the refs with rules;
- * then it asks this server, which may refuse.
+ * The git hook of a push. It runs when all objects are in quarantine and no ref has moved. It checks the refs that have
+ * rules; then it asks this server, which may refuse.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -32,9 +32,9 @@ export interface PushHook {
   remove(): Promise<void>
 }
 
-/** The protocol between hook and server: one line each. The question has the quarantine directory. */
-const QUESTION = 'ready '
-const MAX_QUESTION = 16 * 1024
+/** The protocol between hook and server: one line each. The request names the quarantine directory. */
+const ASK = 'ready '
+const MAX_ASK_LENGTH = 16 * 1024
 const YES = 'yes'
 const NO = 'no'
 
@@ -97,7 +97,7 @@ if [ -n "$PUSH_RULES" ]; then
   done
   [ -n "$moving" ] || exit 1
 fi
-echo "${QUESTION}$GIT_QUARANTINE_PATH" >&3 && read -r answer <&3 && [ "$answer" = ${YES} ]
+echo "${ASK}$GIT_QUARANTINE_PATH" >&3 && read -r answer <&3 && [ "$answer" = ${YES} ]
 `
 
 /** Runs for each ref after the first hook, and refuses the refs that it has listed. */
@@ -124,7 +124,7 @@ echo ${MOVE} >&3 && read -r size <&3 && head -c "$size" <&3
 /** Subdirectory that also has the hook for each ref. Only pushes that need it pay for its processes. */
 const BY_REF = 'by-ref'
 
-/** Directories of installed hooks, by repository directory. */
+/** Directories of installed hooks, by the directory of the repositories. */
 const installed = new Map<string, string>()
 
 /**
@@ -181,7 +181,7 @@ const canExecute = (directory: string) =>
     () => false,
   )
 
-/** Atomic: another server may write the same hooks at the same time. */
+/** Renames each file into place: another server may write the same hooks at the same time. */
 async function writeHooks(directory: string): Promise<void> {
   const draft = join(directory, `new-${randomUUID()}`)
   for (const { path, text } of hooksIn(directory)) {
@@ -201,8 +201,8 @@ export interface PushRules extends TrustedKeys {
 }
 
 /**
- * Prepares the hook of a push into the repository at `dir`: it checks refs with rules, and asks on a fourth stream of the
- * process.
+ * Prepares the hook of a push into the repository at `dir`. The hook checks refs that have rules, and asks on a fourth
+ * stream of the process.
  * @throws SigningFailed or GitUnavailable when the rules can't be checked
  */
 export async function preparePushHook(
@@ -238,16 +238,16 @@ export async function preparePushHook(
 }
 
 /**
- * Resolves to the quarantine directory when the hook asks; empty for a push without a pack. Resolves to undefined when the
- * process ends without a question.
+ * Resolves to the quarantine directory when the hook asks; empty for a push without a pack. Resolves to undefined when
+ * the process ends without a request.
  */
 export function hookAsks(channel: Duplex): Promise<string | undefined> {
   return new Promise((resolve) => {
-    let said = ''
+    let received = ''
     channel.on('data', (chunk: Buffer) => {
-      // Only the hook writes here. Longer input is not a question.
-      if (said.length < MAX_QUESTION) said += chunk.toString()
-      if (said.startsWith(QUESTION) && said.endsWith('\n')) resolve(said.slice(QUESTION.length, -1))
+      // Only the hook writes here. Longer input is not a request.
+      if (received.length < MAX_ASK_LENGTH) received += chunk.toString()
+      if (received.startsWith(ASK) && received.endsWith('\n')) resolve(received.slice(ASK.length, -1))
     })
     channel.on('error', () => resolve(undefined))
     channel.on('close', () => resolve(undefined))
@@ -265,10 +265,10 @@ export function answerHook(channel: Duplex, yes: boolean): void {
  */
 export function hookCreatesRefs(channel: Duplex): Promise<void> {
   return new Promise((resolve) => {
-    let said = ''
+    let received = ''
     channel.on('data', (chunk: Buffer) => {
-      if (said.length < MAX_QUESTION) said += chunk.toString()
-      if (said === `${MOVE}\n`) resolve()
+      if (received.length < MAX_ASK_LENGTH) received += chunk.toString()
+      if (received === `${MOVE}\n`) resolve()
     })
   })
 }

@@ -1,6 +1,6 @@
 /**
- * The journal of pushes: records on disk which repositories have a push that git may have applied and the log may not know
- * yet. A marker is written before git gets its first byte, and removed when the moved refs are recorded.
+ * The journal of pushes: records on disk which repositories have a push that git may have applied and the log may lack.
+ * A marker is written before git gets its first byte, and removed when the moved refs are recorded.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
@@ -50,14 +50,13 @@ const MARKER = /^([A-Za-z0-9_.]{1,100})-[0-9a-f-]{36}\.json$/
 /** A server without other nodes writes no owner. The note is base64url. */
 const CONTENT =
   /^\{"key":"[^"]*","pid":(?<pid>\d{1,15})(,"owner":"(?<owner>[^"]*)")?(,"place":"(?<place>[^"]*)")?(,"note":"(?<note>[\w-]*)")?\}$/
-/** How long git may take to end without a signal, in milliseconds. */
+/** Time limit for git to end without a signal, in milliseconds. */
 const TIMEOUT_MS = 10_000
-/** How long a git process on another host may still move refs after its server has ended, in milliseconds. */
+/** Time in which a git process on another host may still move refs after its server has ended, in milliseconds. */
 const ELSEWHERE_MS = 60_000
 
 /**
- * Opens (or creates) the journal in a directory. One process at a time may have it open, unless all are among each other's
- * `owners`.
+ * Opens (or creates) the journal in a directory. Several processes may have it open only if `owners` knows all of them.
  */
 export async function openPushJournal(
   directory: string,
@@ -71,9 +70,9 @@ export async function openPushJournal(
   /** By marker file: why the last recovery could not record the push. */
   const failures = new Map<string, UnrecordedPush>()
   /** By marker file: when to retry a push whose git process may run on another host. */
-  const again = new Map<string, number>()
+  const retryAt = new Map<string, number>()
 
-  async function isOthers(file: string, gone: Map<string, boolean>): Promise<boolean> {
+  async function belongsToLiveServer(file: string, gone: Map<string, boolean>): Promise<boolean> {
     if (owners === undefined) return false
     const content = await contentOf(file)
     // Another server is writing it, or ended during the write.
@@ -126,11 +125,11 @@ export async function openPushJournal(
 
     /**
      * Removes the marker: the push is recorded, or it changed nothing. If a git process of this work may still run on
-     * another host, the marker stays for a minute and is then unfinished again.
+     * another host, the marker stays for a minute and is then unfinished retryAt.
      */
     async finish({ file }: PushMarker): Promise<void> {
-      if (again.get(file) === Number.POSITIVE_INFINITY) {
-        again.set(file, performance.now() + ELSEWHERE_MS)
+      if (retryAt.get(file) === Number.POSITIVE_INFINITY) {
+        retryAt.set(file, performance.now() + ELSEWHERE_MS)
         failures.delete(file)
         return
       }
@@ -140,7 +139,7 @@ export async function openPushJournal(
       } finally {
         busy.delete(file)
         failures.delete(file)
-        again.delete(file)
+        retryAt.delete(file)
       }
     },
 
@@ -187,7 +186,7 @@ export async function openPushJournal(
         const key = MARKER.exec(name)?.[1]
         const file = join(directory, name)
         if (key === undefined || (of !== undefined && of !== key) || busy.has(file)) continue
-        if ((again.get(file) ?? 0) > performance.now() || (await isOthers(file, gone))) continue
+        if ((retryAt.get(file) ?? 0) > performance.now() || (await belongsToLiveServer(file, gone))) continue
         markers.push({ key, file })
       }
       return markers
@@ -201,7 +200,8 @@ export async function openPushJournal(
     async settle({ file }: PushMarker, dir: string): Promise<void> {
       const { pid, place: there } = (await contentOf(file)) ?? {}
       const isElsewhere = there !== undefined && there !== place
-      if (isElsewhere && owners !== undefined && !again.has(file)) again.set(file, Number.POSITIVE_INFINITY)
+      if (isElsewhere && owners !== undefined && !retryAt.has(file))
+        retryAt.set(file, Number.POSITIVE_INFINITY)
       await clean(dir, isElsewhere ? undefined : pid)
     },
   }

@@ -18,7 +18,7 @@ export interface PushRequest {
   shallow: string[]
   /** The values of `--push-option`. */
   options: string[]
-  /** All bytes read from the body. git must get them before the rest. */
+  /** All bytes read from the body. git needs them before the remaining ones. */
   front: Buffer
   /** Offset of the pack in the body, in bytes. */
   packStart: number
@@ -65,7 +65,7 @@ export async function readPushRequest(
   for await (const line of packets.untilFlush()) {
     if (line.startsWith('shallow ')) {
       const id = line.slice('shallow '.length)
-      if (!isObjectId(id)) throw new MalformedGitRequest('the push has a line of shallow without an id')
+      if (!isObjectId(id)) throw new MalformedGitRequest('the push has a shallow line without an id')
       shallow.push(id)
     } else if (line.startsWith('push-cert\0')) {
       throw new MalformedGitRequest('signed pushes are not supported')
@@ -112,7 +112,7 @@ function capabilitiesIn(list: string): string[] {
   return words.flatMap((word) => {
     const [name = '', value] = word.split('=', 2)
     if (name === 'object-format' && value !== 'sha1') {
-      throw new MalformedGitRequest('objects have ids of SHA-1 here')
+      throw new MalformedGitRequest('object-format: this server has only sha1')
     }
     return value === undefined || name === 'object-format' ? [word] : [word, name]
   })
@@ -220,13 +220,13 @@ function fatalAnswer(text: string): Buffer {
   return Buffer.concat([bandPackets(3, Buffer.from(text)), Buffer.from(FLUSH)])
 }
 
-/** Whether the client shows the text of such an answer to its user. */
-export const canShowWords = ({ capabilities }: PushRequest) => hasSideBand(capabilities)
+/** Whether the client shows the text of a fatal error to its user. */
+export const canShowText = ({ capabilities }: PushRequest) => hasSideBand(capabilities)
 
-/** The answer to a push without a report: the client shows the text and fails. */
-export const wordsOnly = fatalAnswer
+/** Answers a push without a report: the client shows the text and fails. */
+export const textAnswer = fatalAnswer
 
-/** The answer to a push of too many refs, as a text for the user; undefined when the client cannot show one. */
+/** Answers a push of too many refs with a text for the user; undefined when the client cannot show one. */
 export function tooManyRefsAnswer({ capabilities, message }: TooManyRefs): Buffer | undefined {
   return hasSideBand(capabilities) ? fatalAnswer(`${message}\n`) : undefined
 }

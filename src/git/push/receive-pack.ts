@@ -19,29 +19,29 @@ import { type BufferedPush, type ExclusivePushOptions, pushExclusively } from '.
 import { findMissingObject } from './missing-objects.ts'
 import { type PushRules, preparePushHook } from './push-hook.ts'
 import {
-  canShowWords,
+  canShowText,
   type PushRequest,
   readPushRequest,
   reasonsOfMissing,
   reasonsOfNew,
   refusalReport,
+  textAnswer,
   tooManyRefsAnswer,
-  wordsOnly,
 } from './push-request.ts'
 import { INDEX_ALWAYS, RECEIVE_CONFIG } from './receive-config.ts'
 
-/** Maximum number of runs of git when it could not move the objects out of the quarantine. */
-const TRIES = 3
-/** Bytes buffered beyond the largest pack, so that git itself refuses the pack as too large. */
-const TOO_LARGE_BY = 1024 * 1024
+/** Maximum number of attempts when git can't move the objects out of the quarantine. */
+const MAX_ATTEMPTS = 3
+/** Number of bytes buffered beyond the limit, so that git itself refuses the pack as too large. */
+const EXTRA_BYTES = 1024 * 1024
 
 /** The rules are read after `check`, which may still add names. */
 export interface ReceiveOptions extends ExclusivePushOptions, Omit<PushRules, 'isAtomic'> {
   /** Whether other servers may work on the repository: then git's leftovers may be theirs. */
   isShared?: boolean
-  /** Largest pack in bytes; no limit when it is not set. */
+  /** Maximum size of a pack, in bytes; default no limit. */
   maxBytes?: number | undefined
-  /** Largest object in bytes; no limit when it is Infinity or not set. */
+  /** Maximum size of an object, in bytes; default no limit. */
   maxObjectBytes?: number
   /** Maximum number of refs of a push. */
   maxRefs?: number
@@ -51,8 +51,8 @@ export interface ReceiveOptions extends ExclusivePushOptions, Omit<PushRules, 'i
    */
   check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
-   * Checks the size in bytes of a push that brings objects, after the whole body has been read and before git starts. A
-   * reason refuses the whole push. `end` is called after the push, whether it succeeded or not.
+   * Checks the size in bytes of a push that brings objects, after the push body has been read and before git starts. A
+   * reason refuses the push push. `end` is called after the push, whether it succeeded or not.
    */
   admit?(
     commands: readonly RefChange[],
@@ -74,22 +74,22 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   // The client may disconnect while the body has no reader. Without this listener, the error would end the process.
   body.on('error', () => undefined)
   const reading = readPushRequest(body, { maxCommands: options.maxRefs })
-  const whole = await reading.catch(async (error: unknown) => {
+  const push = await reading.catch(async (error: unknown) => {
     // Some clients send everything before they read an answer.
     if (isClientsFault(error)) await drainBody(body, options.signal)
     return toTextAnswer(error)
   })
-  if ('refusal' in whole) return whole.refusal
+  if ('refusal' in push) return push.refusal
   // git clients send an empty push to test their credentials.
-  if (whole.commands.length === 0) return Buffer.alloc(0)
-  const refused = await refusals(whole, options.check)
-  if (refused.size === 0) return await pushAccepted(dir, whole, body, options)
-  if (refused.size === whole.commands.length || whole.capabilities.has('atomic')) {
+  if (push.commands.length === 0) return Buffer.alloc(0)
+  const refused = await refusals(push, options.check)
+  if (refused.size === 0) return await pushAccepted(dir, push, body, options)
+  if (refused.size === push.commands.length || push.capabilities.has('atomic')) {
     await drainBody(body, options.signal)
-    return await refusalReport(whole, refused)
+    return await refusalReport(push, refused)
   }
-  const answer = await pushAccepted(dir, await acceptedPart(whole, refused), body, options)
-  return await withRefusals(answer, whole, refused)
+  const answer = await pushAccepted(dir, await acceptedPart(push, refused), body, options)
+  return await withRefusals(answer, push, refused)
 }
 
 const isClientsFault = (error: unknown) =>
@@ -102,7 +102,7 @@ function toTextAnswer(error: unknown): { refusal: Buffer } {
   return { refusal }
 }
 
-/** Runs a push without refused refs. `body` is the rest after `push.front`. A full disk is answered with a text. */
+/** Runs a push without refused refs. `body` continues after `push.front`. Answers a full disk with a text. */
 async function pushAccepted(
   dir: string,
   push: PushRequest,
@@ -113,11 +113,11 @@ async function pushAccepted(
     return await pushHeld(dir, push, body, options)
   } catch (error) {
     // Git clients do not show the body of an HTTP error.
-    if (!isDiskFull(error) || !canShowWords(push)) throw error
+    if (!isDiskFull(error) || !canShowText(push)) throw error
     limitReached('disk_full')
     await drainBody(body, options.signal)
     if (error instanceof PushUnrecorded)
-      return wordsOnly(`the push is not recorded yet: ${diskFull.message}\n`)
+      return textAnswer(`the push is not recorded yet: ${diskFull.message}\n`)
     const reasons = new Map(push.commands.map(({ ref }) => [ref, diskFull.message]))
     return await refusalReport(push, reasons)
   }
@@ -135,9 +135,9 @@ async function pushHeld(
       : [...RECEIVE_CONFIG, ['receive.maxInputSize', String(options.maxBytes)]]
   const { maxBytes = Number.POSITIVE_INFINITY, maxObjectBytes: most = Number.POSITIVE_INFINITY } = options
   const { signal, share: { workMs } = standardShare } = options
-  const mostHeld = push.front.length + maxBytes + TOO_LARGE_BY
+  const mostHeld = push.front.length + maxBytes + EXTRA_BYTES
   const held = await bufferBody(dir, body, { front: push.front, most: mostHeld, signal })
-  // git itself refuses it, with a message that clients know.
+  // git refuses the pack itself, with a message that clients know.
   if (held.size - push.packStart > maxBytes) limitReached('push_bytes')
   let admitted: Awaited<ReturnType<NonNullable<ReceiveOptions['admit']>>> | undefined
   let isDone = false
@@ -173,7 +173,8 @@ async function pushHeld(
       let result = await receive(together ?? arrived)
       if (together !== undefined && result.isOfGit && (await isAtomicRefusal(result.answer, push)))
         result = await receive(arrived)
-      for (let left = TRIES - 1; left > 0 && result.isUnplaced; left -= 1) result = await receive(arrived)
+      for (let left = MAX_ATTEMPTS - 1; left > 0 && result.isUnplaced; left -= 1)
+        result = await receive(arrived)
       isDone = true
       return result.answer
     } finally {

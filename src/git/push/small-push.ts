@@ -1,7 +1,7 @@
 /**
  * Checks an ordinary small push without a process: it uses only reachable objects of the repository, and brings only
- * objects that its refs reach. It relies on ids only: a client that sends an object, or a delta on a reachable object, has
- * that object. So it does not matter whether git would read an unusual pack in the same way.
+ * objects that its refs reach. It relies on ids only: a client that sends an object, or a delta on a reachable object,
+ * has that object. So git may read an unusual pack in another way.
  */
 import { applyDelta } from '../objects/delta.ts'
 import { type ObjectType, objectId } from '../objects/loose-objects.ts'
@@ -11,16 +11,16 @@ import { defaultBranchRef, readRefFiles } from '../refs/ref-files.ts'
 import { entriesOf, idsBesidePaths, TYPE_OF_MODE } from '../trees/tree-neighbors.ts'
 import { newTips, type PushRequest } from './push-request.ts'
 
-/** Limits that keep the event loop blocked for a few milliseconds at most. */
+/** Limits that bound the time in the event loop to a few milliseconds. */
 const MAX_REFS = 8
 const MAX_BYTES = 1024 * 1024
 const MAX_ENTRIES = 5000
 
 const MODULE_MODE = '160000'
 const OBJECT_TYPES: readonly ObjectType[] = ['commit', 'tree', 'blob']
-/** Like git, takes only the lines between these two as parents. */
+/** Like git, takes only the lines between tree and author as parents. */
 const HEAD_OF_COMMIT = /^tree ([0-9a-f]{40})\n((?:parent [0-9a-f]{40}\n)*)author /
-/** Bytes to search for parents. */
+/** Length of the beginning of a commit that is searched for parents, in bytes. */
 const MAX_HEAD = 1024
 
 interface KnownObject {
@@ -29,8 +29,8 @@ interface KnownObject {
 }
 
 /**
- * Whether the push only uses its own objects, or objects beside its changes at the tips of its refs and of the default
- * branch, and its refs need all objects that it brings. False also when a few reads cannot show it.
+ * Whether the push uses only its own objects, or objects beside its changes at the tips of its refs and of the default
+ * branch, and its refs need all objects that it brings. False also when this would take many reads.
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
 export async function isSelfContained({
@@ -72,8 +72,8 @@ async function sentObjects(dir: string, packed: readonly PackedObject[]): Promis
     return base === undefined ? undefined : (objects.get(base) ?? bases.get(base))
   }
 
-  /** Resolves the objects whose bases are known, and returns the rest. */
-  function make(pending: readonly PackedObject[]): PackedObject[] {
+  /** Resolves the objects whose bases are known, and returns the others. */
+  function resolveKnown(pending: readonly PackedObject[]): PackedObject[] {
     const rest = pending.filter((one) => {
       const base = baseOf(one)
       const type = one.type ?? base?.type
@@ -89,10 +89,10 @@ async function sentObjects(dir: string, packed: readonly PackedObject[]): Promis
       objects.set(objectId(type, content), object)
       return false
     })
-    return rest.length === 0 || rest.length === pending.length ? rest : make(rest)
+    return rest.length === 0 || rest.length === pending.length ? rest : resolveKnown(rest)
   }
 
-  const rest = make(packed)
+  const rest = resolveKnown(packed)
   if (rest.length > 0 && !isBroken) {
     const named = new Set(rest.map(({ base }) => base).filter((base) => typeof base === 'string'))
     const headers = (await objectReaders.headers(dir, [...named])).filter((header) => header !== undefined)
@@ -102,9 +102,9 @@ async function sentObjects(dir: string, packed: readonly PackedObject[]): Promis
       const known = OBJECT_TYPES.find((name) => name === type)
       if (known !== undefined) bases.set(sha, { type: known, content })
     })
-    if (make(rest).length > 0) return undefined
+    if (resolveKnown(rest).length > 0) return undefined
   }
-  // A base counts as used even if the push has it, too: two deltas may build on each other.
+  // A base counts as used even if the push brings it: two deltas may build on each other.
   return isBroken ? undefined : { objects, bases: new Set(bases.keys()) }
 }
 

@@ -106,12 +106,12 @@ async function indexIn(objects: string): Promise<PackIndex | undefined> {
 }
 
 /** The objects of a push. Remembers which ones were looked up. */
-type SentObjects = Pick<PackIndex, 'lookAt'> & { unseen(): AsyncIterable<string> | Iterable<string> }
+type SentObjects = Pick<PackIndex, 'lookUp'> & { unseen(): AsyncIterable<string> | Iterable<string> }
 
 function looseObjects(ids: ReadonlySet<string>): SentObjects {
   const unseen = new Set(ids)
   return {
-    lookAt(id) {
+    lookUp(id) {
       unseen.delete(id)
       return ids.has(id)
     },
@@ -147,7 +147,7 @@ function missingFor(error: unknown): string | undefined {
 async function walkNew(
   { dir, quarantine, timeout }: ReceivedPush,
   tips: readonly string[],
-  sent: Pick<SentObjects, 'lookAt'>,
+  sent: Pick<SentObjects, 'lookUp'>,
 ): Promise<NewObjects | { missing: string }> {
   const objects = join(dir, 'objects')
   const both = { GIT_OBJECT_DIRECTORY: quarantine, GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(objects) }
@@ -161,7 +161,7 @@ async function walkNew(
     const id = text.slice(0, ID_LENGTH)
     if (text.length > ID_LENGTH && found.paths.size < MAX_NEIGHBORS)
       found.paths.add(text.slice(ID_LENGTH + 1))
-    if (!sent.lookAt(id)) found.absent.push(id)
+    if (!sent.lookUp(id)) found.absent.push(id)
   })
   const args = ['rev-list', '--objects', '--boundary', '--stdin', '--not', '--all']
   const input = [tips.map((id) => `${id}\n`).join('')]
@@ -195,7 +195,7 @@ async function notSent(arrived: ReceivedPush, ids: readonly string[]): Promise<s
     const index = await indexIn(directory)
     if (index === undefined) return [...ids]
     const appended = new Set(await appendedBases(arrived, index))
-    return ids.filter((id) => appended.has(id) || !index.lookAt(id))
+    return ids.filter((id) => appended.has(id) || !index.lookUp(id))
   })
 }
 

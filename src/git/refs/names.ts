@@ -9,10 +9,10 @@ export const ZERO_ID = '0'.repeat(40)
 /** The id of the empty tree, which git knows in every repository. */
 export const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
 
-/** Whether only the server moves a ref, as those of pull requests. */
+/** Whether only the server moves a ref: those of pull requests. */
 export const isServersRef = (ref: string) => ref.startsWith('refs/pull/')
 
-/** Whether a full name of a ref is that of the head of a pull request. */
+/** Whether a full name of a ref is the head of a pull request. */
 export const isPullHead = (ref: string) => /^refs\/pull\/[1-9]\d{0,14}\/head$/.test(ref)
 
 /** Whether the text is 40 lower-case hexadecimal digits that are not all zero. */
@@ -21,9 +21,9 @@ export function isObjectId(text: string): boolean {
 }
 
 /**
- * Why git would refuse `ref` as a full name (`refs/heads/main`); undefined when the name is good. These are the
- * rules of `git check-ref-format` and of the commands that make branches and tags. Two rules are stricter: the
- * name must not contain a control character of Unicode, and it must fit into a file system.
+ * Returns why git would refuse `ref` as a full name (`refs/heads/main`); undefined for a valid name. These are the
+ * rules of `git check-ref-format` and of the commands that create branches and tags. Two rules are stricter: the name
+ * must not contain a control character of Unicode, and it must fit into a file system.
  */
 export function refNameProblem(ref: string): string | undefined {
   if (!ref.startsWith('refs/')) return 'does not begin with refs/'
@@ -36,7 +36,7 @@ export function refNameProblem(ref: string): string | undefined {
   return pathProblem(path)
 }
 
-/** Why `name` can't be the name of a branch; undefined when it can. */
+/** Returns why `name` can't be the name of a branch; undefined for a valid name. */
 export function branchNameProblem(name: string): string | undefined {
   if (name === '') return 'is empty'
   if (name === 'HEAD' || name === '@') return 'is a name that git reserves'
@@ -45,24 +45,24 @@ export function branchNameProblem(name: string): string | undefined {
 }
 
 /**
- * Why no new branch or tag may have `name`, though git would take it: most commands read it as something else. Such names
- * that are there keep working. GitHub refuses the same ones.
+ * Returns why a new branch or tag may not have a name that git accepts: most commands read it as something else.
+ * Existing refs with such names keep working. GitHub refuses the same names.
  */
 function ambiguity(name: string): string | undefined {
   if (name.startsWith('refs/')) return "begins with 'refs/'"
   return /^[0-9a-f]{40}$/i.test(name) ? 'looks like the id of an object' : undefined
 }
 
-/** Like `refNameProblem`, for a ref that is to be made. */
+/** Like `refNameProblem`, for a new ref. */
 export function newRefProblem(ref: string): string | undefined {
   const [, name] = /^refs\/(?:heads|tags)\/(.*)$/s.exec(ref) ?? []
   return refNameProblem(ref) ?? (name === undefined ? undefined : ambiguity(name))
 }
 
-/** Like `branchNameProblem`, for a branch that is to be made. */
+/** Like `branchNameProblem`, for a new branch. */
 export const newBranchNameProblem = (name: string) => branchNameProblem(name) ?? ambiguity(name)
 
-/** The full ref of a branch. @throws InvalidGitArgument when the name can't be a branch */
+/** Returns the full ref of a branch. @throws InvalidGitArgument when the name can't be a branch */
 export function branchRef(branch: string): string {
   const problem = branchNameProblem(branch)
   if (problem !== undefined) throw new InvalidGitArgument('branch', problem)

@@ -15,7 +15,7 @@ export interface NewRef {
   sha: string
 }
 
-/** Leaves larger files to git, which does not hold all of them. */
+/** Maximum size of a file, in bytes. Larger ones are left to git, which does not hold them in memory. */
 const MAX_BYTES = 8 * 1024 * 1024
 /** git's own timeout for this lock, in milliseconds. */
 const LOCK_MS = 10_000
@@ -26,11 +26,11 @@ const LOCK_PAUSE_MS = 50
  */
 const HEADER = '# pack-refs with: peeled fully-peeled sorted \n'
 const LINE = /^(?:[0-9a-f]{40} (refs\/[^ \n]+)|\^[0-9a-f]{40})\n$/
-/** git has commits here, and nothing else. */
+/** Refs that must point at commits. */
 const BRANCHES = 'refs/heads/'
 const NONE: ReadonlySet<string> = new Set()
 
-/** A new ref, and the lines that the file gets for it. Names are bytes in latin1: git sorts them by their bytes. */
+/** A new ref, and its lines in the file. Names are bytes in latin1: git sorts them by their bytes. */
 interface Addition {
   ref: string
   name: string
@@ -97,7 +97,7 @@ async function withAdded(dir: string, added: readonly Addition[]): Promise<strin
   await forEachInSlices(names, (name) => {
     for (const above of pathsAbove(name)) directories.add(above)
   })
-  /** One name must not be the beginning of another one's path. */
+  /** Throws when a name is taken, or is a directory of another name. */
   const checkFree = (name: string, isNew = false) => {
     const isTaken = (!isNew && names.has(name)) || directories.has(name)
     if (isTaken || pathsAbove(name).some((above) => names.has(above)))
@@ -109,7 +109,7 @@ async function withAdded(dir: string, added: readonly Addition[]): Promise<strin
   for (const kind of new Set(added.map(({ name }) => name.split('/', 2).join('/')))) {
     for await (const path of filesBelow(join(dir, Buffer.from(kind, 'latin1').toString()))) {
       const name = Buffer.from(path.slice(dir.length + 1)).toString('latin1')
-      // A lock is as much in the way as its ref.
+      // A lock conflicts like its ref.
       checkFree(name.replace(/\.lock$/, ''))
       if (slices.isOver()) await slices.next()
     }
@@ -121,7 +121,7 @@ async function withAdded(dir: string, added: readonly Addition[]): Promise<strin
     const end = packed.indexOf('\n', at) + 1
     const line = packed.slice(at, end)
     const found = LINE.exec(line)
-    if (found === null) throw new Error('packed-refs has a line that is not one')
+    if (found === null) throw new Error('packed-refs has a malformed line')
     const [, name] = found
     if (name !== undefined) {
       checkFree(name)
@@ -168,7 +168,7 @@ async function writeFlushed(path: string, text: string): Promise<void> {
   }
 }
 
-/** Runs the work under the lock of the packed refs. @throws when the lock is taken for too long */
+/** Runs the work under the lock of the packed refs. @throws when the lock is taken for `waitMs` milliseconds */
 async function inLock(path: string, waitMs: number, work: () => Promise<void>): Promise<void> {
   const end = performance.now() + waitMs
   for (;;) {
@@ -183,7 +183,7 @@ async function inLock(path: string, waitMs: number, work: () => Promise<void>): 
   try {
     await work()
   } finally {
-    // A remaining file is later removed as a leftover.
+    // Recovery removes a remaining file.
     await rm(path, { force: true }).catch(() => undefined)
   }
 }

@@ -11,23 +11,23 @@ import { flushNames, makeBelow } from '../../storage/disk.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 import { readRefFiles } from './ref-files.ts'
 
-/** Only the server makes refs here, so no ref is named like a directory of another one. */
+/** Only the server creates refs here, so no ref is named like a directory of another one. */
 const PULLS = 'refs/pull/'
-/** git has commits here, and nothing else. */
+/** Refs that must point at commits. */
 const BRANCHES = 'refs/heads/'
 
 /** Creates a ref of a pull request at an existing object. */
 export async function makeRefFile(dir: string, ref: string, sha: string): Promise<boolean> {
   if (!ref.startsWith(PULLS)) return false
   const path = join(dir, ref)
-  // git reads no file as a ref whose name begins with a point, and `removeLeftovers` removes locks.
+  // git ignores files whose names begin with a point, and `removeLeftovers` removes locks.
   const written = join(dirname(path), `.${randomUUID()}.lock`)
   try {
     const [object] = await objectReaders.headers(dir, [sha])
     const before = await readRefFiles(dir, [ref])
     if (object === undefined || before.get(ref) !== null) return false
     const made = await makeBelow(dir, dirname(ref))
-    // Unlike a rename, the link fails when the ref was made meanwhile.
+    // Unlike a rename, the link fails when the ref was created meanwhile.
     await throughFile(written, sha, async () => {
       await link(written, path)
       await rm(written, { force: true }).catch(() => {})
@@ -39,7 +39,7 @@ export async function makeRefFile(dir: string, ref: string, sha: string): Promis
   }
 }
 
-/** Moves a ref from one object to another existing one. It takes git's own lock, so the value that is read then stays. */
+/** Moves a ref from one object to another existing one. Holds git's own lock while it compares and moves. */
 export async function moveRefFile(dir: string, ref: string, from: string, to: string): Promise<boolean> {
   const path = join(dir, ref)
   const lock = `${path}.lock`
@@ -58,8 +58,8 @@ export async function moveRefFile(dir: string, ref: string, from: string, to: st
 }
 
 /**
- * Writes the id to a new file, on disk, and has it put in place. Nothing is left of it after a failure, which is
- * thrown.
+ * Writes the id to a new file, flushes it, and calls `put` to move it into place. On failure, removes the file and
+ * throws.
  */
 async function throughFile(path: string, sha: string, put: () => Promise<void>): Promise<void> {
   const file = await open(path, 'wx')

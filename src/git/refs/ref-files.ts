@@ -8,7 +8,7 @@ import { hasCode, isMissing } from '../../storage/disk.ts'
 import { GitUnavailable, RepositoryMissing } from '../process/errors.ts'
 import { isObjectId, refNameProblem } from './names.ts'
 
-/** Leaves larger files of packed refs to git, which searches them without reading all of them. */
+/** Maximum size of the packed refs read here, in bytes. git searches larger files without reading all of them. */
 const MAX_PACKED_BYTES = 1024 * 1024
 const ID_LENGTH = 40
 
@@ -16,8 +16,8 @@ const ID_LENGTH = 40
 const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ENAMETOOLONG']
 
 /**
- * The object ids of these refs, whose names must be checked already; null for a ref that does not exist. Refs
- * that only git can read are missing from the result: symbolic refs, and refs in a large file of packed refs.
+ * Returns the object ids of these refs, whose names must be valid; null for a missing ref. Leaves out refs that only
+ * git can read: symbolic refs, and refs in a large file of packed refs.
  * @throws RepositoryMissing, GitUnavailable when a file can't be read
  */
 export async function readRefFiles(
@@ -46,7 +46,7 @@ export async function readRefFiles(
 }
 
 /**
- * The full name of the default branch, which need not exist; undefined when only git can read it.
+ * Returns the full name of the default branch, which need not exist; undefined when only git can read it.
  * @throws GitUnavailable
  */
 export async function defaultBranchRef(dir: string): Promise<string | undefined> {
@@ -54,7 +54,7 @@ export async function defaultBranchRef(dir: string): Promise<string | undefined>
   return ref !== undefined && refNameProblem(ref) === undefined ? ref : undefined
 }
 
-/** The content of `packed-refs`; empty when there are no packed refs, undefined when the file is too large. */
+/** Returns the content of `packed-refs`; empty when there are no packed refs, undefined when the file is too large. */
 async function packedRefs(dir: string): Promise<Buffer | undefined> {
   const path = join(dir, 'packed-refs')
   try {

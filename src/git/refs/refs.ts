@@ -27,40 +27,41 @@ export interface RefChange {
 }
 
 /**
- * `stale`: a ref was not where the change expected it. `name-conflict`: one name is the beginning of another
- * ref's path (`a` and `a/b`). In both cases no ref moved.
+ * `stale`: a ref was not at the expected object. `name-conflict`: one name is the beginning of another ref's path (`a`
+ * and `a/b`). In both cases no ref moved.
  */
 export type RefOutcome = 'moved' | 'stale' | 'name-conflict'
 
-/** Longer lists of names could exceed the operating system's limit for a command line. */
+/** Maximum number of names in a command line, whose length the operating system limits. */
 const MAX_PATTERNS = 200
-/** For more refs, one git process is faster than reading file by file. */
+/** Maximum number of refs read file by file. For more, one git process is faster. */
 const MAX_FILES = 50
 const NEWLINE = 0x0a
 const ID_LENGTH = 40
 /** The directories that git never removes when they are empty. */
 const KEPT: ReadonlySet<string> = new Set(['refs/heads', 'refs/tags', 'refs', '.'])
 
-/** All refs, or those below a prefix that ends with a slash (`refs/heads/`), sorted by name. */
+/** Returns all refs, or those below a prefix that ends with a slash (`refs/heads/`), sorted by name. */
 export async function listRefs(dir: string, prefix = 'refs/'): Promise<Ref[]> {
   if (prefix !== 'refs/') checkedRef(`${prefix}x`)
   return await forEachRef(dir, [prefix])
 }
 
-/** The object id of a ref; null when it does not exist. */
+/** Returns the object id of a ref; null for a missing ref. */
 export async function resolveRef(dir: string, ref: string): Promise<string | null> {
   return (await readRefs(dir, [ref])).get(ref) ?? null
 }
 
-/** The object ids of these refs; null for a ref that does not exist. Mostly needs no git process. */
+/** Returns the object ids of these refs; null for a missing ref. Mostly needs no git process. */
 export async function readRefs(dir: string, refs: readonly string[]): Promise<Map<string, string | null>> {
   const names = new Set<string>()
   await forEachInSlices(refs, (ref) => {
     names.add(checkedRef(ref))
   })
-  const asked = [...names]
-  const result = asked.length > MAX_FILES ? new Map<string, string | null>() : await readRefFiles(dir, asked)
-  const unknown = asked.filter((ref) => !result.has(ref))
+  const unique = [...names]
+  const result =
+    unique.length > MAX_FILES ? new Map<string, string | null>() : await readRefFiles(dir, unique)
+  const unknown = unique.filter((ref) => !result.has(ref))
   if (unknown.length === 0) return result
   await forEachInSlices(unknown, (ref) => {
     result.set(ref, null)
@@ -84,7 +85,7 @@ async function forEachRef(dir: string, patterns: readonly string[]): Promise<Ref
 }
 
 /**
- * Moves, makes (`from: null`) or deletes (`to: null`) one ref if it is at `from`. The change is on disk when this
+ * Moves, creates (`from: null`) or deletes (`to: null`) one ref if it is at `from`. The change is on disk when this
  * resolves.
  */
 export async function updateRef(

@@ -1,4 +1,4 @@
-/** Reads the objects of annotated tags, and makes new ones. */
+/** Reads the objects of annotated tags, and stores new ones. */
 import { LRUCache } from 'lru-cache'
 import { fromEach, parseSignature, type Signature, splitCommit } from '../commits/commits.ts'
 import { signatureLine } from '../commits/new-commit.ts'
@@ -12,12 +12,12 @@ export interface TagFacts {
   sha: string
   /** The target of the tag. */
   object: { sha: string; type: string }
-  /** The name in the object: another ref may point at it. */
+  /** The name in the object: a ref of another name may point at it. */
   name: string
   tagger: Signature | null
   /** Without its signature. */
   message: string
-  /** Only of a signed tag: its signature, and the rest of the object, which is the text that was signed. */
+  /** Only for a signed tag: its signature, and the signed text, which is the rest of the object. */
   signed?: { signature: string; payload: string }
 }
 
@@ -27,16 +27,13 @@ const known = new LRUCache<string, TagFacts>({
     500 + 2 * (message.length + (signed === undefined ? 0 : signed.signature.length + signed.payload.length)),
 })
 
-/** Larger ones are not read. The longest message that the server itself takes has room. */
+/** Maximum size of a tag, in bytes. The longest message that the server accepts fits. */
 const MAX_TAG_BYTES = 256 * 1024
 
-/** A signature begins with such a line, and is the rest of the object. */
+/** First line of a signature, which extends to the end of the object. */
 const SIGNATURE = /^-----BEGIN (?:PGP SIGNATURE|PGP MESSAGE|SSH SIGNATURE|SIGNED MESSAGE)-----$/m
 
-/**
- * Reads the objects of these tags, by id. An id that is not an annotated tag is missing from the result, and so is one
- * of more than 256 KiB.
- */
+/** Reads the objects of these tags, by id. Leaves out other objects, and tags of more than 256 KiB. */
 export async function tagFacts(dir: string, shas: Iterable<string>): Promise<Map<string, TagFacts>> {
   const result = new Map<string, TagFacts>()
   const unknown = new Set<string>()
@@ -83,7 +80,7 @@ function parseTag(sha: string, content: Buffer): TagFacts {
 
 export interface NewTag {
   name: string
-  /** The id of a commit that exists. */
+  /** The id of an existing commit. */
   commit: string
   /** A missing newline is added at the end. */
   message: string

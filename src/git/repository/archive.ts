@@ -10,8 +10,8 @@ export const ARCHIVE_FORMATS = ['zip', 'tar.gz', 'bundle'] as const
 export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number]
 
 /**
- * `export-subst` in a file may ask for the verdict on the commit's signature, any number of times. git 2.39 starts gpg for
- * each, whatever its settings say, unless it cannot create a temporary file. It needs no other one.
+ * `export-subst` in a file may ask for the verdict on the commit's signature, any number of times. git 2.39 starts gpg
+ * for each, whatever its settings say, unless it cannot create a temporary file. An archive needs no temporary file.
  */
 const NO_SIGNATURES = { TMPDIR: '/dev/null' }
 

@@ -36,7 +36,7 @@ async function* following(first: Buffer, rest: Readable): AsyncGenerator<Buffer>
   yield* rest
 }
 
-/** Whether git refused such a push. Then no ref moved, and the push must run again without `atomic`. */
+/** Whether git refused an atomic push. Then no ref moved, and the push must run again without `atomic`. */
 export async function isAtomicRefusal(answer: Buffer, push: PushRequest): Promise<boolean> {
   const report = await reportIn(answer, push)
   if (report === undefined) return false

@@ -8,7 +8,7 @@ import { checkedId } from '../refs/names.ts'
 import { listRefs } from '../refs/refs.ts'
 import { copyAsPack } from './staging.ts'
 
-/** For the walk of a long history, in milliseconds. */
+/** Time limit for the walk of a long history, in milliseconds. */
 const WALK_TIMEOUT = 30 * 60_000
 
 /**

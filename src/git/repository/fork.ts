@@ -54,7 +54,7 @@ async function requireStillThere(dir: string): Promise<void> {
   if (!(await exists(join(dir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${dir}`)
 }
 
-/** For long histories, in milliseconds. */
+/** Time limit for long histories, in milliseconds. */
 const HISTORY_TIMEOUT = 30 * 60_000
 const NEWLINE = 0x0a
 
@@ -62,9 +62,9 @@ const tipsIn = (refs: readonly Ref[]) =>
   [...new Set(refs.map(({ sha }) => sha))].map((sha) => `${sha}\n`).join('')
 
 /**
- * Removes the loose objects that these refs do not reach, for example those of removed branches, of pull requests and of
- * test merges. Resolves to whether the packs only have reachable objects. An object that exists twice counts once. False
- * also when an object is missing.
+ * Removes the loose objects that these refs do not reach, for example those of removed branches, of pull requests and
+ * of test merges. Resolves to whether the packs have only reachable objects; false also when an object is missing or
+ * exists twice.
  */
 async function keepReachable(dir: string, refs: readonly Ref[]): Promise<boolean> {
   const loose = new Set<string>()
@@ -94,7 +94,7 @@ async function clear(objects: string): Promise<void> {
   for (const name of ['info', 'pack']) await mkdir(join(objects, name), { recursive: true })
 }
 
-/** Writes what the refs reach as one pack. */
+/** Writes the reachable objects as one pack. */
 async function packHistory(dir: string, fromDir: string, refs: readonly Ref[]): Promise<void> {
   const args = ['pack-objects', '-q', '--revs', '--delta-base-offset', join(dir, 'objects/pack/pack')]
   const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(join(fromDir, 'objects')) }
@@ -124,7 +124,7 @@ function* linesOf(refs: readonly Ref[]): Generator<string> {
 
 const withoutEnding = (name: string) => name.replace(/\.\w+$/, '')
 
-/** Links all object files but those of cruft packs. Returns the directories that received files. */
+/** Links all object files except those of cruft packs. Returns the directories that received files. */
 async function linkObjects(from: string, to: string): Promise<string[]> {
   const directories = new Set([to])
   const isComplete = await takeObjectFiles(from, async (directory, all) => {

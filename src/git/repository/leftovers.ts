@@ -19,9 +19,9 @@ const LOCK_MS = 5_000
 const LOCK_PAUSE_MS = 50
 /** Files that git locks together with refs: HEAD with its branch, the packed refs with a deleted ref. */
 export const LOCKED_WITH_REFS = ['HEAD', 'packed-refs']
-/** The draft of the packed refs. While it exists, git does not pack refs, even without a lock. */
+/** git's draft of the packed refs. While it exists, git does not pack refs, even without a lock. */
 const HALF_PACKED = 'packed-refs.new'
-/** For more refs than this, all locks of the repository are examined. */
+/** Maximum number of locks examined by name. For more refs, all locks of the repository are examined. */
 const MAX_NAMES = 100
 
 /**
@@ -69,7 +69,7 @@ export async function removeLeftovers(dir: string, before: number, locksBefore =
   await removeObjects(dir, (written) => written < before)
 }
 
-/** Whether a lock is from before the clock was set back. Otherwise it would stay until that time comes again. */
+/** Whether a lock was written before the clock was set back. It would stay until the clock reaches that time again. */
 const isOfLaterClock = (written: number, now: number) => written > now + LOCK_MS
 
 /**
@@ -84,7 +84,7 @@ export async function removeAbandoned(dir: string): Promise<void> {
   await removeObjects(dir, isAbandoned)
 }
 
-/** Decides by the time of the last write, in milliseconds since 1970. */
+/** Decides by the last modification, in milliseconds since 1970. */
 type IsOld = (written: number) => boolean
 
 async function removeLocks(dir: string, isOld: IsOld): Promise<void> {

@@ -36,19 +36,19 @@ export interface MaintenanceOptions {
 
 const HOUR = 3600_000
 const DAY = 24 * HOUR
-/** Number of loose objects that are packed. */
+/** Number of loose objects from which they are packed. */
 const MANY_LOOSE = 1000
-/** Number of packs that are combined: git searches each pack for each object. */
+/** Number of packs from which they are combined: git searches each pack for each object. */
 const MANY_PACKS = 10
-/** Number of loose refs that are packed. Fewer are read faster one by one. */
+/** Number of loose refs from which they are packed. Fewer are faster to read one by one. */
 const MANY_REFS = 1000
 /** Size of the other packs, relative to the main pack, at which a full repack is due. */
 const GROWTH = 1 / 2
-/** How long a push or merge may use an object, in milliseconds. No setting allows it to take more than a day. */
+/** Maximum time that a push or merge uses an object, in milliseconds. Settings limit it to a day. */
 const IN_USE_MS = 25 * HOUR
 /** Days after which unreachable objects are removed. */
 export const UNREACHABLE_DAYS = 14
-/** For a step of a very large repository, in milliseconds. */
+/** Time limit of a step in a very large repository, in milliseconds. */
 const STEP_TIMEOUT = 12 * HOUR
 
 const CONFIG: GitConfig = [
@@ -172,7 +172,7 @@ async function repackAll(dir: string, run: Run): Promise<void> {
   const touch = async (path: string) => void (await unlessMissing(utimes(path, new Date(now), new Date(now))))
   const pathOf = (name: string) => join(dir, 'objects', 'pack', name)
   for (const { name, isCruft, writtenAt: at } of await packsOf(dir)) {
-    // Written before the clock was set back. Without its times it is an ordinary pack.
+    // The pack was written before the clock was set back. Without its times it is an ordinary pack.
     if (isCruft && at > now + IN_USE_MS) await rm(pathOf(`${name}.mtimes`), { force: true })
   }
   const packs = await packsOf(dir)
@@ -198,7 +198,7 @@ async function looseRefs(dir: string): Promise<number> {
   return count
 }
 
-/** Only `git repack` creates packs under these names. An orphaned one fails without them, before it removes anything. */
+/** Names that only `git repack` uses. An orphaned repack fails without these files, before it removes anything. */
 const REPACK_TEMPORARY = /^\.tmp-\d+-pack-/
 /** A push protects its pack from being combined until its refs have moved. */
 const KEPT = /^pack-[0-9a-f]{40}\.keep$/

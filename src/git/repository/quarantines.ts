@@ -6,7 +6,7 @@ import { namesIn } from '../../storage/disk.ts'
 /** Prefix of git's quarantine directories. */
 const QUARANTINE = 'tmp_objdir-incoming-'
 
-/** Number of running pushes into a repository, and of all that have started. */
+/** Number of running pushes into a repository, and of those started so far. */
 interface Pushes {
   running: number
   begun: number

@@ -8,15 +8,15 @@ import type { GitConfig } from '../process/environment.ts'
 import type { PushRequest } from '../push/push-request.ts'
 import { makePackedRefs, type NewRef } from '../refs/packed-ref-writes.ts'
 
-/** For fewer refs, git's own files are as fast. */
+/** Minimum number of refs. For fewer, git's own files are as fast. */
 const MIN_REFS = 50
 
 /** Makes git delegate the creation of all new refs. */
 export const PROC_RECEIVE_NEW_REFS: GitConfig = [['receive.procReceiveRefs', 'a:refs']]
 
 /**
- * Returns the new refs of a push if they are many; undefined when git must create them. `hasRules`: whether git runs
- * another hook for each ref, which it would skip for these.
+ * Returns the new refs of a push if there are at least 50; undefined when git must create them. `hasRules`: whether git
+ * runs another hook for each ref, which it would skip for these.
  */
 export function newRefBatch(
   { commands, capabilities, shallow }: PushRequest,
@@ -24,12 +24,12 @@ export function newRefBatch(
 ): readonly NewRef[] | undefined {
   // git updates the boundary of a shallow history with each ref.
   if (hasRules || shallow.length > 0 || commands.length < MIN_REFS) return undefined
-  const made = commands.flatMap(({ ref, from, to }) =>
+  const created = commands.flatMap(({ ref, from, to }) =>
     from === null && to !== null ? [{ ref, sha: to }] : [],
   )
-  if (made.length < MIN_REFS || (capabilities.has('atomic') && made.length < commands.length))
+  if (created.length < MIN_REFS || (capabilities.has('atomic') && created.length < commands.length))
     return undefined
-  return made
+  return created
 }
 
 /** Creates these refs, or leaves them to git. Resolves to the answer for git, in packets. */
@@ -38,11 +38,11 @@ export async function createRefBatch(
   refs: readonly NewRef[],
   { capabilities }: PushRequest,
 ): Promise<Buffer> {
-  const made = await makePackedRefs(dir, refs, { all: capabilities.has('atomic') })
+  const created = await makePackedRefs(dir, refs, { all: capabilities.has('atomic') })
   const packets: Buffer[] = []
   await forEachInSlices(refs, ({ ref }) => {
     packets.push(packet(`ok ${ref}`))
-    if (!made.has(ref)) packets.push(packet('option fall-through'))
+    if (!created.has(ref)) packets.push(packet('option fall-through'))
   })
   return Buffer.concat([...packets, Buffer.from(FLUSH)])
 }

@@ -70,7 +70,7 @@ export async function adoptRepository(dir: string): Promise<boolean> {
 }
 
 /**
- * Deletes a repository that the log does not have and that is too old for any request in flight. Resolves to whether it was
+ * Deletes a repository that the log lacks and that is too old for a request in flight. Resolves to whether it was
  * deleted.
  */
 export async function deleteAbandoned(dir: string): Promise<boolean> {
@@ -78,7 +78,7 @@ export async function deleteAbandoned(dir: string): Promise<boolean> {
   if (!(await isOld(dir))) return false
   const gone = `${dir}.gone-${randomUUID()}`
   await rename(dir, gone)
-  // A retried request may have adopted it since.
+  // A retried request may have adopted the repository meanwhile.
   if (!(await isOld(gone))) {
     await rename(gone, dir)
     return false

@@ -18,7 +18,7 @@ export interface Staging {
   env: Readonly<Record<string, string>>
   /** Stores a commit. Returns its id. */
   writeCommit(content: Buffer): Promise<string>
-  /** Moves all loose objects but `unwanted` into the repository. They are on disk when this resolves. */
+  /** Moves all loose objects except `unwanted` into the repository. They are on disk when this resolves. */
   keepAllBut(unwanted: ReadonlySet<string>): Promise<void>
 }
 
@@ -52,7 +52,7 @@ export async function withStaging<T>(dir: string, work: (staging: Staging) => Pr
   }
 }
 
-/** For a long history, in milliseconds. */
+/** Time limit for a long history, in milliseconds. */
 const PACKING_TIMEOUT = 30 * 60_000
 
 /**

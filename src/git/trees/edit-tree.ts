@@ -4,7 +4,7 @@ import { EMPTY_TREE } from '../refs/names.ts'
 import { entryName, type FileAt, kindOf, type TreeEntry } from './tree-entries.ts'
 import { readTree } from './trees.ts'
 
-/** The changes below one directory, by name of the entry in bytes. */
+/** The changes of an entry, and of the entries below it by their names in bytes. */
 interface Changes {
   /** The new entry; null: deleted. Undefined: only entries below change. */
   own?: FileAt | null
@@ -34,7 +34,7 @@ export async function editTree(
   return (await changed(dir, tree, root)) ?? (await storeObject(dir, 'tree', Buffer.alloc(0)))
 }
 
-/** The new id of a directory; undefined when nothing is left in it. */
+/** Returns the new id of a directory; undefined for an empty one. */
 async function changed(dir: string, tree: string, { below }: Changes): Promise<string | undefined> {
   const entries = new Map((await (await readTree(dir, tree)).all()).map((entry) => [entry.name, entry]))
   for (const [name, changes] of below) {

@@ -9,17 +9,17 @@ import { type EntryPlace, entryIn, placesIn } from './tree-neighbors.ts'
 export interface IndexedTree {
   /** Number of entries. */
   size: number
-  /** Bytes that it takes in memory. */
+  /** Size in memory, in bytes. */
   bytes: number
-  /** Some entries, in git's order. */
+  /** Returns some entries, in git's order. */
   page(skip: number, limit: number): TreeEntry[]
-  /** The entries that have these names (as trees have them), by their names. Stops at the last one. */
+  /** Returns the entries with these names (as bytes in latin1), by name. */
   named(names: Iterable<string>): Promise<Map<string, TreeEntry>>
-  /** All entries, in git's order. */
+  /** Returns all entries, in git's order. */
   all(): Promise<TreeEntry[]>
 }
 
-/** A page is looked for from the last of these entries before it. */
+/** Distance of the entries with a known offset. The search for a page starts at the last one before it. */
 const STEP = 500
 /** Memory of a tree besides its bytes. */
 const OVERHEAD = 512
@@ -29,7 +29,10 @@ function treeEntryIn(content: Buffer, place: EntryPlace): TreeEntry {
   return { ...entry, mode: modeAsRead(entry.mode) }
 }
 
-/** Keeps `content`, which must not be a part of a larger buffer. `dir`: its repository, whose work this is. */
+/**
+ * Indexes and keeps `content`, which must not be a slice of a larger buffer. `dir`: the repository that the work counts
+ * for.
+ */
 export async function indexedTree(dir: string, content: Buffer): Promise<IndexedTree> {
   const starts: number[] = []
 

@@ -3,7 +3,7 @@ import { isSmall, smallBlobs } from '../objects/blobs.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 import { entryAt } from './trees.ts'
 
-/** A larger file is not read. */
+/** Maximum size of the file, in bytes. A larger one is ignored. */
 const MAX_BYTES = 64 * 1024
 
 /** The addresses of the submodules of a tree, by path. Starts no process. @throws GitFailed, GitUnavailable */

@@ -2,9 +2,9 @@
 import { bytesOfText, textOfBytes } from '../objects/byte-names.ts'
 
 export interface TreeEntry {
-  /** `40000`, `100644`, `100755`, `120000` or `160000`: as git reads it, however it is written. */
+  /** `40000`, `100644`, `100755`, `120000` or `160000`: normalized by `modeAsRead`. */
   mode: string
-  /** Its bytes, as latin1: names need not be UTF-8. `nameOf` gives the text. */
+  /** Bytes in latin1: names need not be UTF-8. `nameOf` returns the text. */
   name: string
   id: string
 }
@@ -49,5 +49,5 @@ export function modeAsRead(written: string): string {
 /** The name as text, also when it is not UTF-8. */
 export const nameOf = ({ name }: Pick<TreeEntry, 'name'>) => textOfBytes(Buffer.from(name, 'latin1'))
 
-/** A text as the name of an entry. */
+/** Encodes a text as the name of an entry. */
 export const entryName = (text: string) => bytesOfText(text).toString('latin1')

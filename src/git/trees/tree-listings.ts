@@ -1,4 +1,4 @@
-/** Lists trees in pages: one folder, or all that is below it. */
+/** Lists trees in pages: one folder, or everything below it. */
 
 import { unpooledBuffer } from '../../concurrency/unpooled-buffer.ts'
 import { limitReached } from '../../errors/limits.ts'
@@ -11,7 +11,7 @@ import { nameOf, type TreeEntry } from './tree-entries.ts'
 import { readTree } from './trees.ts'
 
 export interface ListedEntry {
-  /** The name in its folder; in a listing of all that is below a folder, the path from there. */
+  /** The name in its folder; in a recursive listing, the path from the listed folder. */
   path: string
   /** Six octal digits. */
   mode: string
@@ -19,7 +19,7 @@ export interface ListedEntry {
   sha: string
 }
 
-/** A listing, of which pages are read. */
+/** A listing that is read in pages. */
 export interface TreeListing {
   total: number
   page(skip: number, limit: number): ListedEntry[]
@@ -27,9 +27,9 @@ export interface TreeListing {
 
 type ReadOptions = Pick<GitOptions, 'queue' | 'timeout' | 'signal'>
 
-/** Bytes of a listing. A path of a hundred characters makes it 400,000 entries. */
+/** Maximum size of a recursive listing, in bytes: some 400,000 entries with paths of a hundred characters. */
 const MAX_LISTING_BYTES = 64 * 1024 * 1024
-/** A page is looked for from the last of these entries before it. */
+/** Distance of the entries with a known offset. The search for a page starts at the last one before it. */
 const STEP = 500
 
 const typeOf = (mode: string): ListedEntry['type'] =>
@@ -40,14 +40,14 @@ function listed(entry: TreeEntry): ListedEntry {
   return { path: nameOf(entry), mode, type: typeOf(mode), sha: entry.id }
 }
 
-/** A listing as git wrote it, and where each `STEP`th entry begins. */
-interface Written {
+/** git's output, and the offset of each `STEP`th entry. */
+interface RawListing {
   text: Buffer
   total: number
   starts: readonly number[]
 }
 
-const listings = createAnswerCache<Written>(
+const listings = createAnswerCache<RawListing>(
   MAX_LISTING_BYTES,
   ({ text, starts }) => 200 + text.length + 8 * starts.length,
 )
@@ -67,13 +67,13 @@ export async function listTree(
     return { total: tree.size, page: (skip, limit) => tree.page(skip, limit).map(listed) }
   }
   const args = ['ls-tree', '-r', '-t', '-z', '--full-tree', checkedId(sha)]
-  const list = async (unwanted: AbortSignal) => await written(args, { ...options, dir, signal: unwanted })
+  const list = async (unwanted: AbortSignal) => await readListing(args, { ...options, dir, signal: unwanted })
   const found = await listings([dir, ...args].join('\0'), list, signal)
   return { total: found.total, page: (skip, limit) => pageOf(found, skip, limit) }
 }
 
 /** Counts the entries while they arrive. @throws GitOutputTooLarge */
-async function written(args: readonly string[], options: GitOptions): Promise<Written> {
+async function readListing(args: readonly string[], options: GitOptions): Promise<RawListing> {
   const chunks: Buffer[] = []
   const starts = [0]
   let [size, total] = [0, 0]
@@ -92,7 +92,7 @@ async function written(args: readonly string[], options: GitOptions): Promise<Wr
   return { text: unpooledBuffer(Buffer.concat(chunks)), total, starts }
 }
 
-function pageOf({ text, total, starts }: Written, skip: number, limit: number): ListedEntry[] {
+function pageOf({ text, total, starts }: RawListing, skip: number, limit: number): ListedEntry[] {
   const entries: ListedEntry[] = []
   if (skip >= total) return entries
   let at = starts[Math.floor(skip / STEP)] ?? 0

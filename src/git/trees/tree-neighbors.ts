@@ -5,7 +5,7 @@ import type { ObjectType } from '../objects/loose-objects.ts'
 import { MAX_READ_BYTES } from '../objects/object-reader.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 
-/** Most commits, paths and trees that are looked at. */
+/** Maximum number of examined commits, of paths, and of trees. */
 export const MAX_NEIGHBORS = 1000
 
 /** Object type by mode of an entry. Other modes are submodules, whose ids belong to other repositories. */
@@ -17,8 +17,8 @@ export const TYPE_OF_MODE: ReadonlyMap<string, ObjectType> = new Map([
   ['120000', 'blob'],
 ])
 const ID_BYTES = 20
-/** Trees with more bytes together are read one after the other: their entries hold the event loop. */
-const MAX_PIECE = 256 * 1024
+/** Batch size of tree reads, in bytes: parsing the entries blocks the event loop. */
+const BATCH_BYTES = 256 * 1024
 
 /**
  * Returns all entries of each tree from the root down to the paths, in the trees of these commits. Leaves out large trees,
@@ -79,7 +79,7 @@ async function contents(
   }
   for (const header of wanted) {
     if (header === undefined) continue
-    if (bytes > 0 && bytes + header.size > MAX_PIECE) await readBatch()
+    if (bytes > 0 && bytes + header.size > BATCH_BYTES) await readBatch()
     batch.push(header)
     bytes += header.size
   }

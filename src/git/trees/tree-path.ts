@@ -1,9 +1,9 @@
-/** The paths of files in trees: which ones may be asked for, and which ones may be made. */
+/** Checks paths of files: of requests, and of new files. */
 
-/** Deeper files are refused: each directory is an object that is written. */
+/** Maximum depth of a new file: each directory is a written object. */
 const MAX_PARTS = 64
 const MAX_PATH_BYTES = 4096
-/** File systems allow no more. */
+/** The limit of file systems. */
 const MAX_NAME_BYTES = 255
 
 /** Characters that some file systems leave out of names: with them, another name is `.git` for those. */
@@ -21,8 +21,8 @@ export function withoutSlashes(path: string): string {
 }
 
 /**
- * The names on the way from the root of a tree to a file or directory; empty for the root. Undefined when no tree can
- * have such a path. Slashes at both ends don't count.
+ * Splits a path into names, from the root of a tree; empty for the root. Undefined for an impossible path. Slashes at
+ * both ends don't count.
  */
 export function partsOf(path: string): string[] | undefined {
   const inner = withoutSlashes(path)

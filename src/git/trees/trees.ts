@@ -10,15 +10,15 @@ import { EMPTY_TREE } from '../refs/names.ts'
 import { type IndexedTree, indexedTree } from './indexed-tree.ts'
 import { entryName, kindOf, type TreeEntry } from './tree-entries.ts'
 
-/** A larger tree is refused: some 400,000 entries. */
+/** Maximum size of a tree, in bytes: some 400,000 entries. */
 const MAX_TREE_BYTES = 16 * 1024 * 1024
-/** Bytes of all trees that are kept: more than the largest one has. */
-const MAX_KEPT_BYTES = 2 * MAX_TREE_BYTES
+/** Size of the cache, in bytes: the largest tree must fit. */
+const CACHE_BYTES = 2 * MAX_TREE_BYTES
 
-const trees = createAnswerCache<IndexedTree>(MAX_KEPT_BYTES, ({ bytes }) => bytes)
+const trees = createAnswerCache<IndexedTree>(CACHE_BYTES, ({ bytes }) => bytes)
 
 /**
- * A tree. It never changes, so it is read once.
+ * Returns a tree, from a cache if possible: trees never change.
  * @throws GitFailed when it does not exist, GitOutputTooLarge, GitUnavailable, RepositoryMissing
  */
 export function readTree(dir: string, id: string): Promise<IndexedTree> {

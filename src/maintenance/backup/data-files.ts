@@ -11,7 +11,7 @@ import { copyObjects, isConnected, REPOSITORY_FILES, settleLfsFiles, writeRefs }
 
 const REPOSITORY = /^(\d+)\.git$/
 /** A directory of attached files: the first two characters of their uuids. */
-const SHELF = /^[0-9a-f]{2}$/
+const PREFIX = /^[0-9a-f]{2}$/
 /** Reading all objects of a repository takes one processor. */
 const CONCURRENT_CHECKS = 2
 
@@ -22,16 +22,16 @@ export async function copyAttachments(
 ): Promise<void> {
   const from = join(dataDir, 'attachments')
   const to = join(data, 'attachments')
-  const shelves = (await namesIn(from)).filter((name) => SHELF.test(name))
-  for (const [i, shelf] of shelves.entries()) {
-    onProgress({ step, done: i, total: shelves.length })
-    const known = new Set(await namesIn(join(to, shelf)))
-    const names = await namesIn(join(from, shelf))
+  const prefixes = (await namesIn(from)).filter((name) => PREFIX.test(name))
+  for (const [i, prefix] of prefixes.entries()) {
+    onProgress({ step, done: i, total: prefixes.length })
+    const known = new Set(await namesIn(join(to, prefix)))
+    const names = await namesIn(join(from, prefix))
     await forEachConcurrently(
       names.filter((name) => isUuid(name) && !known.has(name)),
       async (name) => {
-        const copied = await copy(join(from, shelf, name), join(to, shelf, name))
-        if (copied !== undefined) draft.add(`attachments/${shelf}/${name}`, copied)
+        const copied = await copy(join(from, prefix, name), join(to, prefix, name))
+        if (copied !== undefined) draft.add(`attachments/${prefix}/${name}`, copied)
       },
     )
     await draft.write()
@@ -143,10 +143,10 @@ export async function removeUnnamed(
   for (const name of await namesIn(join(data, 'git'))) {
     if (!isNamed(`git/${name}`)) await rm(join(data, 'git', name), { recursive: true, force: true })
   }
-  for (const shelf of await namesIn(join(data, 'attachments'))) {
-    const directory = join(data, 'attachments', shelf)
+  for (const prefix of await namesIn(join(data, 'attachments'))) {
+    const directory = join(data, 'attachments', prefix)
     const names = await namesIn(directory)
-    const others = names.filter((name) => !isNamed(`attachments/${shelf}/${name}`))
+    const others = names.filter((name) => !isNamed(`attachments/${prefix}/${name}`))
     for (const name of others) await rm(join(directory, name))
     if (others.length === names.length) await rmdir(directory)
   }

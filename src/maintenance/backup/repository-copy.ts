@@ -5,7 +5,7 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
-import { lfsPath, lfsShelves } from '../../git/lfs/lfs-files.ts'
+import { lfsDirectories, lfsPath } from '../../git/lfs/lfs-files.ts'
 import { takeObjectFiles } from '../../git/objects/object-files.ts'
 import { git, gitOutput } from '../../git/process/run.ts'
 import { exists, isMissing, namesIn } from '../../storage/disk.ts'
@@ -46,7 +46,7 @@ export async function copyObjects(
     )
     return isWhole
   })
-  for await (const { directory, oids } of lfsShelves(from)) {
+  for await (const { directory, oids } of lfsDirectories(from)) {
     const known = new Set(await namesIn(join(to, directory)))
     await forEachConcurrently(
       oids.filter((oid) => !known.has(oid)),
@@ -84,7 +84,7 @@ export async function writeRefs(
 /** Removes large files from the copy that the log does not name. Resolves to the paths of those that it lacks. */
 export async function settleLfsFiles(to: string, { lfs }: NamedRepository): Promise<string[]> {
   const missing = new Set(lfs)
-  for await (const { directory, oids } of lfsShelves(to)) {
+  for await (const { directory, oids } of lfsDirectories(to)) {
     for (const oid of oids) if (!missing.delete(oid)) await rm(join(to, directory, oid))
   }
   return [...missing].map(lfsPath)

@@ -152,7 +152,7 @@ t.test('a request that exceeds the limit after decompression is refused', async 
 })
 
 t.test(
-  'a gzip body that unfolds to far more than was sent is ended, and the rest is not unfolded',
+  'a gzip body that decompresses to far more than was sent is ended, and not decompressed further',
   async (t) => {
     const bomb = Readable.from([gzipSync(Buffer.alloc(64 * 1024 * 1024))])
     const decoded = decodeBody(bomb, 'gzip')
