@@ -251,12 +251,24 @@ t.test('openapi.json names the errors that each route may answer with', async (t
   const statuses = (method: string, path: string) => Object.keys(paths[path]?.[method]?.responses ?? {})
   const missing = (wanted: string[], found: string[]) => wanted.filter((status) => !found.includes(status))
   const pulls = '/api/v1/repos/{owner}/{repo}/pulls/{index}'
-  t.strictSame(statuses('get', '/api/v1/user'), ['200', '400', '401', '403', '408', '429', '503'])
-  t.strictSame(statuses('get', pulls), ['200', '307', '400', '401', '403', '404', '408', '422', '429', '503'])
+  t.strictSame(statuses('get', '/api/v1/user'), ['200', '400', '401', '403', '408', '429', '431', '503'])
+  t.strictSame(statuses('get', pulls), [
+    '200',
+    '307',
+    '400',
+    '401',
+    '403',
+    '404',
+    '408',
+    '422',
+    '429',
+    '431',
+    '503',
+  ])
   t.strictSame(missing(['201', '409', '412', '413', '415', '422'], statuses('patch', pulls)), [])
   t.strictSame(missing(['200', '201', '405', '409'], statuses('post', `${pulls}/merge`)), [])
   t.strictSame(missing(['200', '206', '304', '412', '416'], statuses('get', '/attachments/{uuid}')), [])
-  t.strictSame(statuses('get', '/healthz'), ['200', '400', '408', '429', '503'])
+  t.strictSame(statuses('get', '/healthz'), ['200', '400', '408', '429', '431', '503'])
   const own = paths['/sdk/upgrade/v1beta1/current_plan']?.get?.responses
   t.strictSame(Object.keys(own ?? {}), ['200', 'default'], 'the Query service has errors of its own')
 })

@@ -1,6 +1,7 @@
 /** The API's documentation, as tests read it, and whether it allows an answer or a value. */
 import { Check, Errors } from 'typebox/schema'
 import { OPERATIONS } from '../../src/api/documentation/operation-table.ts'
+import { COMMON_ANSWER, COMMON_STATUSES } from '../../src/http/answers/error-answers.ts'
 import { withoutEmpty } from '../../src/http/bodies/empty-fields.ts'
 
 export type Method = 'get' | 'post' | 'patch' | 'put' | 'delete'
@@ -31,7 +32,7 @@ export interface Answer {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The value with what its references to these components stand for, without end for none of them. */
+/** Returns the value with its references resolved. An error's schema stays a reference. */
 function resolved(value: unknown, components: unknown): unknown {
   if (Array.isArray(value)) return value.map((one) => resolved(one, components))
   if (!isObject(value)) return value
@@ -46,6 +47,14 @@ function resolved(value: unknown, components: unknown): unknown {
     )
   }
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, resolved(one, components)]))
+}
+
+/** Answers by status: each common status by itself instead of the `default` for all of them. */
+function byStatus({ default: common, ...responses }: Record<string, unknown>): object {
+  if (!isObject(common) || common.description !== COMMON_ANSWER.description) {
+    return common === undefined ? responses : { ...responses, default: common }
+  }
+  return { ...Object.fromEntries(COMMON_STATUSES.map((status) => [status, common])), ...responses }
 }
 
 /**
@@ -73,7 +82,8 @@ export function readDocumentation(text: string): Documentation {
             ? { ...one, name: '*' }
             : one,
         )
-      return [name, { ...all, parameters: renamed }]
+      const responses = byStatus(Object(all.responses))
+      return [name, { ...all, parameters: renamed, responses }]
     })
     if (method === '') throw new Error(`${path} has no operation`)
     return [rest === undefined ? path : path.replace(`{${rest}}`, '{*}'), Object.fromEntries(own)]

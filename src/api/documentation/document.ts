@@ -2,6 +2,8 @@
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
 import type { FastifySchema, RouteOptions } from 'fastify'
 import {
+  COMMON_ANSWER,
+  COMMON_STATUSES,
   ERROR_COMPONENTS,
   ERROR_DESCRIPTIONS,
   errorAnswer,
@@ -72,8 +74,6 @@ function describe(schema: FastifySchema, url: string, route: RouteOptions): Fast
   }
 }
 
-const componentName = (status: number) => `${status}`
-
 /** A description of an answer whose schema lacks one. */
 function answerDescription(response: Json, status: string): string {
   const { content } = response
@@ -87,6 +87,17 @@ function answerDescription(response: Json, status: string): string {
 }
 
 const nameIn = (ref: string) => ref.slice(ref.lastIndexOf('/') + 1)
+
+/** The answers of errors: the common ones, and the others by status. */
+const ERROR_ANSWERS: Json = {
+  common: COMMON_ANSWER,
+  ...Object.fromEntries(
+    Object.keys(ERROR_DESCRIPTIONS)
+      .filter((status) => !COMMON_STATUSES.includes(Number(status)))
+      .map((status) => [status, errorAnswer(Number(status))]),
+  ),
+}
+const ERROR_NAMES = new Map(Object.entries(ERROR_ANSWERS).map(([name, one]) => [JSON.stringify(one), name]))
 
 /** Moves titled schemas, parameters and errors to the components, and describes fields, bodies and answers. */
 function withComponents(openapiObject: { paths?: object; components?: { schemas?: object } }) {
@@ -126,16 +137,10 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
     return { $ref: `#/components/parameters/${name}` }
   }
 
-  const errors = new Map(
-    Object.keys(ERROR_DESCRIPTIONS).map((status) => [
-      JSON.stringify(errorAnswer(Number(status))),
-      Number(status),
-    ]),
-  )
   const answers = (responses: Json) =>
     mapValues(responses, (response, status) => {
-      const error = errors.get(JSON.stringify(response))
-      if (error !== undefined) return { $ref: `#/components/responses/${componentName(error)}` }
+      const error = ERROR_NAMES.get(JSON.stringify(response))
+      if (error !== undefined) return { $ref: `#/components/responses/${error}` }
       if (!isObject(response) || response.description !== 'Default Response') return response
       return { ...response, description: answerDescription(response, status) }
     })
@@ -166,9 +171,7 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
         ...Object.fromEntries([...schemas].sort().map(([name, { schema }]) => [name, schema])),
       },
       parameters: Object.fromEntries([...parameters.values()].map((one) => [one.name, one.parameter])),
-      responses: Object.fromEntries(
-        [...errors.values()].map((status) => [componentName(status), errorAnswer(status)]),
-      ),
+      responses: ERROR_ANSWERS,
     },
   }
 }
@@ -229,7 +232,7 @@ export const documentation = (base: string): FastifyDynamicSwaggerOptions => ({
       title: 'Mergelog',
       version: '1',
       description:
-        'Gitea-compatible API of Mergelog. Every change is an event: `history` shows the events, `replay` earlier states, `upgrade` the upgrade plans of a chain. A request whose head is too large gets 431 from every operation.',
+        'Gitea-compatible API of Mergelog. Every change is an event: `history` shows the events, `replay` earlier states, `upgrade` the upgrade plans of a chain.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: base === '' ? '/' : base }],

@@ -31,9 +31,6 @@ export const ERROR_COMPONENTS = {
   ),
 }
 
-/** Any request may arrive too slowly. 431 belongs to no operation: the server does not read a head that is too large. */
-const OF_EVERY_REQUEST = [408]
-
 /** The meaning of each error status, for the API's documentation. */
 export const ERROR_DESCRIPTIONS: Readonly<Record<number, string>> = {
   307: 'The repository was renamed or moved; `Location` has its new address',
@@ -56,11 +53,22 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<number, string>> = {
   507: 'The disk or a quota is full',
 }
 
-/** How the documentation shows an error. */
-export const errorAnswer = (status: number) => ({
-  description: ERROR_DESCRIPTIONS[status] ?? STATUS_CODES[status] ?? '',
+/** Statuses that each operation may answer with: its documentation has them as one `default` answer. */
+export const COMMON_STATUSES: readonly number[] = [400, 408, 429, 431, 503]
+
+const describedAs = (description: string) => ({
+  description,
   content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
 })
+
+/** How the documentation shows an error. */
+export const errorAnswer = (status: number) =>
+  describedAs(ERROR_DESCRIPTIONS[status] ?? STATUS_CODES[status] ?? '')
+
+/** How the documentation shows the common statuses. */
+export const COMMON_ANSWER = describedAs(
+  COMMON_STATUSES.map((status) => `${status}: ${ERROR_DESCRIPTIONS[status]}`).join('. '),
+)
 
 /** Whether its path names a repository, which may have another name now. */
 const namesRepository = ({ params }: FastifySchema) =>
@@ -72,16 +80,10 @@ const namesRepository = ({ params }: FastifySchema) =>
   'owner' in params.properties &&
   'repo' in params.properties
 
-/**
- * Returns the refusals of a route. Every route may be overloaded or get an unreadable request; the rest follows from
- * its credentials, parameters, body and changes.
- */
+/** Returns the refusals of a route, except the common ones: they follow from its credentials, parameters, body and changes. */
 function refusalsOf(method: RouteOptions['method'], schema: FastifySchema): RefusalKind[] {
   const takes = [schema.params, schema.querystring, schema.body].some((part) => part !== undefined)
   return [
-    'invalid',
-    'tooManyRequests',
-    'unavailable',
     // Routes without credentials have `security: []`.
     ...(schema.security === undefined ? (['unauthenticated', 'forbidden'] as const) : []),
     ...(takes ? (['notFound', 'unprocessable'] as const) : []),
@@ -100,7 +102,9 @@ function refusalsOf(method: RouteOptions['method'], schema: FastifySchema): Refu
 export function withErrorAnswers<S extends FastifySchema>(schema: S, method: RouteOptions['method']): S {
   const own = { ...(schema.response ?? { 200: Type.Null({ description: 'Done' }) }) }
   if ('default' in own) return schema
-  const statuses = [...OF_EVERY_REQUEST, ...refusalsOf(method, schema).map(statusOf)]
+  const statuses = refusalsOf(method, schema)
+    .map(statusOf)
+    .filter((status) => !COMMON_STATUSES.includes(status))
   const errors = statuses.map((status) => [status, errorAnswer(status)])
-  return { ...schema, response: { ...Object.fromEntries(errors), ...own } }
+  return { ...schema, response: { ...Object.fromEntries(errors), ...own, default: COMMON_ANSWER } }
 }
