@@ -2,8 +2,8 @@
 
 import type { ReferencesData } from '../../events/catalog/references.ts'
 import { decode } from '../../events/codec.ts'
-import { referencesStream } from '../../events/streams.ts'
-import { issueId, textId } from '../../projections/models/issues/issue-selection.ts'
+import { issueId } from '../../projections/models/issues/issue-selection.ts'
+import { streamOfReferences } from '../../projections/models/issues/references.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { append } from '../execution/append.ts'
@@ -12,20 +12,15 @@ import { mayChangeStatus, type ReferencedIssue } from './referenced-issues.ts'
 
 export type TextPlace = Pick<ReferencesData, 'repoId' | 'source'>
 
-const streamOf = ({ repoId, source }: TextPlace) =>
-  referencesStream(
-    repoId,
-    'sha' in source
-      ? source.sha
-      : textId(repoId, source.index, source.commentId ?? 0).slice(`${repoId}.`.length),
-  )
-
 /** Returns the recorded references of a text; undefined when there are none. */
 export async function recordedReferences(
   { events }: Services,
   place: TextPlace,
 ): Promise<ReferencesData | undefined> {
-  for await (const last of events.readStream(streamOf(place), { direction: 'backwards', maxCount: 1 })) {
+  for await (const last of events.readStream(streamOfReferences(place), {
+    direction: 'backwards',
+    maxCount: 1,
+  })) {
     const event = decode(last)
     if (event.type === 'ReferencesRecorded') return event.data
   }
@@ -57,7 +52,7 @@ export async function recordReferences(
   if (JSON.stringify(before?.references ?? []) === JSON.stringify(references)) return
   const data = { repoId, source, revision, references }
   const recorded = { type: 'ReferencesRecorded', data } as const
-  await append(services, context, streamOf(data), 'references', [recorded], 'any')
+  await append(services, context, streamOfReferences(data), 'references', [recorded], 'any')
 }
 
 /**

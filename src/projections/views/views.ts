@@ -4,6 +4,7 @@ import { branchFold, branchId } from '../models/branches/branches.fold.ts'
 import { commentFold } from '../models/comments/comments.fold.ts'
 import { historyFold } from '../models/history/history.fold.ts'
 import { keyedEventFold } from '../models/history/keyed-events.fold.ts'
+import { linkedEventFold } from '../models/history/linked-events.fold.ts'
 import { erasureFold, erasureId } from '../models/issues/erasures.fold.ts'
 import { issueFileFold } from '../models/issues/issue-files.fold.ts'
 import { issueId } from '../models/issues/issue-selection.ts'
@@ -95,17 +96,26 @@ const VIEWED = {
   references: viewed(referenceFold, referenceId),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
+  linkedEvents: viewed(linkedEventFold, ({ repoId, position }) => `${repoId}.${position}`),
 }
 
 export type Views = { [Name in keyof typeof VIEWED]: ReturnType<(typeof VIEWED)[Name]['view']> }
 
 /**
- * Creates the views of a store, each with its own cache, within one limit. `hasStopped` tells whether a read model has
- * stopped.
+ * Creates the views of a store, each with its own cache, within one limit of `characters`. `hasStopped` tells whether a read
+ * model has stopped.
  */
-export function createViews(store: ReadStore, hasStopped?: (model: string) => boolean): Views
-export function createViews(store: ReadStore, hasStopped = (_model: string) => false) {
-  const limit = createSharedLimit(MAX_CHARACTERS_OF_ALL)
+export function createViews(
+  store: ReadStore,
+  hasStopped?: (model: string) => boolean,
+  characters?: number,
+): Views
+export function createViews(
+  store: ReadStore,
+  hasStopped = (_model: string) => false,
+  characters = MAX_CHARACTERS_OF_ALL,
+) {
+  const limit = createSharedLimit(characters)
   return Object.fromEntries(
     Object.entries(VIEWED).map(([name, { view }]) => [name, view(store, hasStopped, limit)]),
   )

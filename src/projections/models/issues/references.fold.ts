@@ -4,6 +4,7 @@ import type { ReferenceAction } from '../../../domain/markup/references.ts'
 import type { AccountRef, IssueRef } from '../../../events/catalog/parts.ts'
 import type { ReferencesData } from '../../../events/catalog/references.ts'
 import type { Position } from '../../../events/store/event-store.ts'
+import { referencesStream } from '../../../events/streams.ts'
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 import { issueId } from './issue-selection.ts'
 
@@ -27,6 +28,10 @@ export interface ReferenceDocument extends Pick<ReferencesData, 'repoId' | 'sour
 
 export const referenceId = ({ repoId, source }: Pick<ReferencesData, 'repoId' | 'source'>) =>
   'sha' in source ? `${repoId}/${source.sha}` : `${issueId(repoId, source.index)}.${source.commentId ?? 0}`
+
+/** The stream of the text's references. */
+export const streamOfReferences = (text: Pick<ReferencesData, 'repoId' | 'source'>) =>
+  referencesStream(text.repoId, referenceId(text).slice(`${text.repoId}.`.length))
 
 const keyOf = ({ repoId, index }: IssueRef) => issueId(repoId, index)
 
