@@ -4,6 +4,7 @@ import type { PendingTransfer } from '../events/catalog/repositories.ts'
 import type { RepositoryDocument } from '../projections/models/repositories/repositories.fold.ts'
 import { type AccountDocument, maySignIn } from '../projections/models/users/accounts.fold.ts'
 import type { Filter } from '../projections/store/read-store.ts'
+import { repositoryRules } from './present-rules.ts'
 import { teamsWith } from './team-membership.ts'
 import { isOpenTo, publicReaderIds, readerIdsOf } from './visibility.ts'
 
@@ -16,9 +17,13 @@ const RANK: Record<Access, number> = { none: 0, read: 1, write: 2, admin: 3 }
  * owning organization or of its teams, as a collaborator, as the recipient of a transfer or, in a repository that is
  * open to all, as anyone. Null is an anonymous requester.
  */
-export function accessTo(repository: RepositoryDocument, requester: AccountDocument | null): Access {
+export const accessTo = (repository: RepositoryDocument, requester: AccountDocument | null): Access =>
+  accessIn(repositoryRules.of(repository), requester)
+
+/** The access that this document gives, also when it is of the past. */
+export function accessIn(repository: RepositoryDocument, requester: AccountDocument | null): Access {
   // A disabled account has no access, also when the server acts for it later (a scheduled merge).
-  if (requester !== null && !maySignIn(requester)) return accessTo(repository, null)
+  if (requester !== null && !maySignIn(requester)) return accessIn(repository, null)
   const anyone: Access = isOpenTo(repository, requester) ? 'read' : 'none'
   if (requester === null) return anyone
   if (requester.siteAdmin || requester.id === repository.ownerId) return 'admin'
@@ -91,7 +96,7 @@ export function isPublicReaderOnly(
   repository: RepositoryDocument,
   requester: AccountDocument | null,
 ): boolean {
-  return !atLeast(accessTo({ ...repository, private: true }, requester), 'read')
+  return !atLeast(accessIn({ ...repositoryRules.of(repository), private: true }, requester), 'read')
 }
 
 /** The repositories that a requester may read, as a filter. It agrees with `accessTo`. */

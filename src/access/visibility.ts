@@ -7,6 +7,7 @@ import {
   SIGNED_IN,
 } from '../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../projections/models/users/accounts.fold.ts'
+import { accountRules } from './present-rules.ts'
 
 /** Whether a viewer without a permission may see an account; null is an anonymous viewer. */
 function isVisibleTo(visibility: Visibility, viewer: AccountDocument | null): boolean {
@@ -21,7 +22,7 @@ export function visibilitiesFor(viewer: AccountDocument | null): Visibility[] {
 
 /** Whether `viewer` may see the account: every user sees a limited one, only its members see a private one. */
 export function canSee(account: AccountDocument, viewer: AccountDocument | null): boolean {
-  if (isVisibleTo(account.visibility, viewer)) return true
+  if (isVisibleTo(accountRules.of(account).visibility, viewer)) return true
   if (viewer === null) return false
   return viewer.siteAdmin || viewer.id === account.id || isMemberOf(account.id, viewer)
 }

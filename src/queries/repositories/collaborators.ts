@@ -1,7 +1,7 @@
 /** Reading the collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { accessTo, isPublicReaderOnly } from '../../access/access.ts'
+import { accessIn, isPublicReaderOnly } from '../../access/access.ts'
 import { onRepository } from '../../access/repository-access.ts'
 import { CollaboratorParams, collaboratorNamed } from '../../api/repositories/collaborators.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
@@ -69,7 +69,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
         if (access !== 'admin' && requester.id !== user.id) {
           throw new Refused(refuse.forbidden('only repository admins may see the permissions of others'))
         }
-        const permission = user.id === repository.ownerId ? 'owner' : accessTo(repository, user)
+        const permission = user.id === repository.ownerId ? 'owner' : accessIn(repository, user)
         return { permission, role_name: permission, user: userWire(user, services.publicUrl()) }
       },
     )
