@@ -1,6 +1,7 @@
 /** Pages of a list: reads `page` and `limit`, and sends `Link` and `X-Total-Count`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
+import { exposeHeaders } from '../answers/exposed-headers.ts'
 import { OptionalText } from './optional-text.ts'
 
 export interface Page {
@@ -16,7 +17,6 @@ export interface Page {
  */
 const MAX_LINKED = 3000
 
-const EXPOSED = 'Access-Control-Expose-Headers'
 const TRUNCATED = 'Mergelog-Truncated'
 
 /** The types are strings, because a value that is not a number means the default and must not be an error. */
@@ -59,7 +59,7 @@ export function sendPaging(
   total: number,
 ): void {
   reply.header('X-Total-Count', total)
-  reply.header(EXPOSED, 'X-Total-Count, Link')
+  exposeHeaders(reply, 'X-Total-Count, Link')
   if (request.url.length > MAX_LINKED) return
   const last = Math.max(1, Math.ceil(total / limit))
   const at = (target: number, rel: string) => {
@@ -83,7 +83,7 @@ export function sendOnePage(
   total: number,
 ): void {
   reply.header('X-Total-Count', total)
-  reply.header(EXPOSED, 'X-Total-Count, Link')
+  exposeHeaders(reply, 'X-Total-Count, Link')
   if (request.url.length > MAX_LINKED) return
   const { pathname, search } = new URL(request.url, publicUrl)
   const link = (rel: string) => `<${publicUrl}${pathname}${search}>; rel="${rel}"`
@@ -92,11 +92,8 @@ export function sendOnePage(
 
 /** Marks the answer's list as truncated by a limit of the server. */
 export function sendTruncated(reply: FastifyReply): void {
-  const exposed = reply.getHeader(EXPOSED)
-  reply.headers({
-    [TRUNCATED]: 'true',
-    [EXPOSED]: exposed === undefined ? TRUNCATED : `${exposed}, ${TRUNCATED}`,
-  })
+  reply.header(TRUNCATED, 'true')
+  exposeHeaders(reply, TRUNCATED)
 }
 
 /** `api.paging.3`: like `sendPaging`, with the four additional headers of lists of commits and changed files. */
@@ -114,6 +111,6 @@ export function sendCommitPaging(
     'X-PerPage': page.limit,
     'X-PageCount': pageCount,
     'X-HasMore': `${page.page < pageCount}`,
-    [EXPOSED]: 'X-Total-Count, Link, X-Page, X-PerPage, X-PageCount, X-HasMore',
   })
+  exposeHeaders(reply, 'X-Page, X-PerPage, X-PageCount, X-HasMore')
 }

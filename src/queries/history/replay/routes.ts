@@ -6,6 +6,7 @@ import { IssueParams, IssueWire } from '../../../api/issues/issues.ts'
 import { PullRequestWire } from '../../../api/pull-requests/pulls.ts'
 import { comparableTime, lastInstantOfDay } from '../../../domain/times.ts'
 import { Refused, refuse } from '../../../errors/refusal.ts'
+import { exposeHeaders } from '../../../http/answers/exposed-headers.ts'
 import { OptionalText } from '../../../http/requests/optional-text.ts'
 import type { Services } from '../../../services/services.ts'
 import { changesBetween } from './changes.ts'
@@ -87,7 +88,7 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
           const { body, last } = await replayer.at(momentOf(request.query))
           reply.header('Mergelog-Revision', last.revision)
           reply.header('Mergelog-At', last.at)
-          reply.header('Access-Control-Expose-Headers', 'Mergelog-Revision, Mergelog-At')
+          exposeHeaders(reply, 'Mergelog-Revision, Mergelog-At')
           return body
         },
       )
