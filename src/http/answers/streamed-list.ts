@@ -1,4 +1,5 @@
 /** Answers with a JSON array of any length: reads and sends it in parts, and never holds all of it. */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { nextSlice } from '../../concurrency/event-loop.ts'
@@ -15,9 +16,26 @@ const HELD = 256 * 1024
  * the connection, so that the client doesn't take a part for the whole list.
  */
 export function sendStreamedList(reply: FastifyReply, parts: AsyncIterable<readonly object[]>): FastifyReply {
-  const text = Readable.from(arrayText(parts, schedulingKey(reply.request)), { objectMode: false })
+  const text = Readable.from(arrayText(inThisContext(parts), schedulingKey(reply.request)), {
+    objectMode: false,
+  })
   holds(text, HELD)
   return reply.type('application/json; charset=utf-8').send(text)
+}
+
+/** Reads each item in the asynchronous context of the call, whatever event of the connection asks for it. */
+function inThisContext<T>(items: AsyncIterable<T>): AsyncIterable<T> {
+  const inContext = AsyncLocalStorage.snapshot()
+  return {
+    [Symbol.asyncIterator]() {
+      const iterator = items[Symbol.asyncIterator]()
+      return {
+        next: () => inContext(() => iterator.next()),
+        return: () =>
+          inContext(() => iterator.return?.() ?? Promise.resolve({ done: true, value: undefined })),
+      }
+    },
+  }
 }
 
 async function* arrayText(parts: AsyncIterable<readonly object[]>, client: string) {
