@@ -11,4 +11,5 @@ export const PROGRAMS = [
   'domain/markup/templates-thread',
   'web/diff-thread',
   'domain/openpgp/gpg-thread',
+  'projections/moments/builder-program',
 ]

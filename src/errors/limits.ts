@@ -53,6 +53,7 @@ export const LIMITS = limits({
       'too many bytes of answers were unread: one was refused, or a client that read nothing disconnected',
     settings: ['MAX_UNREAD_BYTES'],
   },
+  moments: { meaning: 'too many requests waited for past moments to be built' },
   unread_time: {
     meaning: 'a client read nothing of its answer for too long, and was disconnected',
     settings: ['UNREAD_TIMEOUT_MS'],

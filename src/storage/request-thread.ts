@@ -86,18 +86,34 @@ export function startRequestThread<Request, Answer>(
 /** In the thread: answers each request with what `answer` returns or throws. */
 export function serveRequests<Request, Answer>(answer: (request: Request) => Answer): void {
   parentPort?.on('message', ({ id, request }: Message<Request>) => {
-    let answered: Reply<Answer> | undefined
     try {
       const given = answer(request)
-      if (id !== undefined) answered = { id, answer: given }
+      if (id !== undefined) send({ id, answer: given })
     } catch (error) {
-      const [message, cause] = error instanceof Error ? [error.message, error.cause] : [String(error)]
-      if (id !== undefined) answered = { id, message, errcode: resultCodeOf(error) ?? resultCodeOf(cause) }
+      if (id !== undefined) send(failed(id, error))
     }
-    if (answered !== undefined)
-      parentPort?.postMessage(answered, movable('answer' in answered && answered.answer))
   })
 }
+
+/** In the thread: the same for answers that take several turns. Begins a request after the one before has ended. */
+export function serveInOrder<Request, Answer>(answer: (request: Request) => Promise<Answer>): void {
+  let last: Promise<unknown> = Promise.resolve()
+  parentPort?.on('message', ({ id, request }: Message<Request>) => {
+    const begun = last.then(() => answer(request))
+    last = begun.then(
+      (given) => id !== undefined && send({ id, answer: given }),
+      (error: unknown) => id !== undefined && send(failed(id, error)),
+    )
+  })
+}
+
+function failed(id: number, error: unknown): Reply<never> {
+  const [message, cause] = error instanceof Error ? [error.message, error.cause] : [String(error)]
+  return { id, message, errcode: resultCodeOf(error) ?? resultCodeOf(cause) }
+}
+
+const send = (reply: Reply<unknown>): void =>
+  parentPort?.postMessage(reply, movable('answer' in reply && reply.answer))
 
 /**
  * Returns the memory of an answer that is transferred instead of copied. The bytes must own their memory, as SQLite's BLOBs

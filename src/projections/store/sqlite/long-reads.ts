@@ -15,6 +15,8 @@ import type { Bindable } from './conditions.ts'
 export interface LongReadOptions {
   /** How long one read may take, in milliseconds. Default: as long as it takes. */
   deadlineMs?: number
+  /** How long a thread that reads nothing is kept, in milliseconds. Default: until the store is closed. */
+  idleMs?: number
   /** Opens a connection. Tests may delay its reads. */
   open?: (file: string) => SqliteReader
 }
@@ -46,7 +48,7 @@ const MAX_REMEMBERED_CHARACTERS = 4 * 1024 * 1024
 
 export function createLongReads(
   file: string,
-  { deadlineMs, open = openSqliteReader }: LongReadOptions,
+  { deadlineMs, idleMs, open = openSqliteReader }: LongReadOptions,
 ): LongReads {
   const slots = createSemaphore({ name: 'long_reads', size: AT_ONCE, waiting: MAX_WAITING })
   const ask = coalesceWithSlots<unknown>(slots)
@@ -58,6 +60,7 @@ export function createLongReads(
   /** Connections that are not used now. */
   const idle: SqliteReader[] = []
   const running = new Map<AbortController, Promise<unknown>>()
+  let idleTimer: NodeJS.Timeout | undefined
   let closed = false
 
   async function inThread(sql: string, values: readonly Bindable[], signal: AbortSignal): Promise<unknown> {
@@ -66,7 +69,16 @@ export function createLongReads(
       return await reader.value(sql, values, signal)
     } finally {
       idle.push(reader)
+      if (idleMs !== undefined) endWhenIdle()
     }
+  }
+
+  function endWhenIdle(): void {
+    clearTimeout(idleTimer)
+    const end = () => {
+      for (const reader of idle.splice(0)) void reader.close()
+    }
+    idleTimer = setTimeout(end, idleMs).unref()
   }
 
   async function inTime(
@@ -115,6 +127,7 @@ export function createLongReads(
     },
     async close() {
       closed = true
+      clearTimeout(idleTimer)
       for (const end of running.keys()) end.abort(new StoreUnavailable(CLOSED))
       await Promise.allSettled(running.values())
       await Promise.all(idle.map((reader) => reader.close()))
