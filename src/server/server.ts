@@ -31,7 +31,9 @@ import { createLiveEvents } from '../projections/live/live-events.ts'
 import { createWebhookDeliveries } from '../projections/models/webhooks/webhook-deliveries.fold.ts'
 import type { AroundBatch } from '../projections/projector/batch-writer.ts'
 import { READ_MODELS } from '../projections/views/views.ts'
+import { createMoments } from '../queries/history/moments/moments.ts'
 import { createHistoryCaches } from '../services/history/history-caches.ts'
+import { viewsOfMoment } from '../services/moment.ts'
 import type { Services } from '../services/services.ts'
 import { createClaimAges } from '../services/writes/claim-ages.ts'
 import { createWriteState } from '../services/writes/write-state.ts'
@@ -142,6 +144,12 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     isShared: isShared(config),
   })
   let publicUrl = config.publicUrl ?? ''
+  const diskUsage = createDiskUsage(readStore)
+  const historyCaches = createHistoryCaches(events)
+  const moments = await createMoments(
+    { events, views, diskUsage, historyCaches, publicUrl: () => publicUrl },
+    { directory: join(config.dataDir, 'moments', config.nodeName), deadlineMs: config.readTimeoutMs },
+  )
   const services: Services = {
     config,
     log,
@@ -149,7 +157,8 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     writeState,
     texts: events,
     readStore,
-    views,
+    views: viewsOfMoment(views),
+    moments,
     accountChanges,
     secrets,
     nodes,
@@ -162,7 +171,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
       owners: isShared(config) ? { self: () => nodes.self().id, isGone: nodes.isGone } : undefined,
     }),
     attachments,
-    diskUsage: createDiskUsage(readStore),
+    diskUsage,
     webhookDeliveries: createWebhookDeliveries(readStore),
     freeSpace: watchFreeSpace(
       { data: config.dataDir, git: gitDir, attachments: attachments.directory },
@@ -170,7 +179,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     ),
     startedAt,
     startedAfter: beginning,
-    historyCaches: createHistoryCaches(events),
+    historyCaches,
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
@@ -279,6 +288,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     await projector.stop()
     await leaveNodes()
     await objectReaders.close(gitDir)
+    await moments.close()
     await Promise.all([events.close(), readStore.close(), secrets.close()])
     metrics.close()
     await tracing?.close()

@@ -19,6 +19,7 @@ import type { Scrape } from '../observability/scrape.ts'
 import { wellKnownRoutes } from '../queries/administration/server-settings.ts'
 import { attachmentDownloadRoutes } from '../queries/attachments/attachments.ts'
 import { rawPageRoutes } from '../queries/contents/file-downloads.ts'
+import { travelInTime } from '../queries/history/moments/time-travel.ts'
 import { pullDiffPageRoutes } from '../queries/pull-requests/pull-git.ts'
 import { archivePageRoutes } from '../queries/repositories/archives.ts'
 import type { Services } from '../services/services.ts'
@@ -77,6 +78,7 @@ export const signedInRoutes =
         decompressBodies(api)
         refuseOtherBodies(api)
         await compressAnswers(api)
+        travelInTime(api, services)
         // With their names: for a plugin without one, fastify looks through all modules that are loaded.
         for (const { name, plugin } of API_ROUTES.map((routes) => ({
           name: routes.name,

@@ -18,6 +18,7 @@ import type { Views } from '../projections/views/views.ts'
 import type { AttachmentFiles } from '../storage/attachments/files.ts'
 import type { FreeSpace } from '../storage/free-space.ts'
 import type { HistoryCaches } from './history/history-caches.ts'
+import type { Moments } from './moment.ts'
 import type { SecretStore } from './secret-store.ts'
 import type { WriteState } from './writes/write-state.ts'
 
@@ -32,7 +33,10 @@ export interface Services {
   texts: Pick<SealedStore, 'stored' | 'keys' | 'forget'>
   /** The store of the read models. Use it only for health checks; queries go through `views`. */
   readStore: ReadStore
+  /** Those of the moment that the current request reads; present ones without one. */
   views: Views
+  /** Past moments of repositories, organizations and users. */
+  moments: Moments
   /** Recent changes of accounts by this server. */
   accountChanges: AccountChanges
   /** Password and token hashes. They have their own store, which is never rebuilt from the log. */

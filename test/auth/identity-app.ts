@@ -34,6 +34,7 @@ import { createRebuild } from '../../src/projections/projector/rebuild.ts'
 import { openSqliteReadStore } from '../../src/projections/store/sqlite/sqlite.ts'
 import { createAccountChanges } from '../../src/projections/views/account-changes.ts'
 import { createViews } from '../../src/projections/views/views.ts'
+import { createMoments } from '../../src/queries/history/moments/moments.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations/organizations.ts'
 import { userQueryRoutes } from '../../src/queries/users/users.ts'
 import { withOpenTexts } from '../../src/server/stores.ts'
@@ -85,6 +86,13 @@ export async function identityApp(
   })
   const accountChanges = createAccountChanges()
   const openRequests = createOpenRequests({ events, views, accountChanges, projector, secrets })
+  const diskUsage = createDiskUsage(readStore)
+  const historyCaches = createHistoryCaches(events)
+  const publicUrl = () => 'http://git.example.org:3000'
+  const moments = await createMoments(
+    { events, views, diskUsage, historyCaches, publicUrl },
+    { directory: join(dir, 'moments'), deadlineMs: config.readTimeoutMs },
+  )
   const services: Services = {
     config,
     log: app.log,
@@ -107,16 +115,17 @@ export async function identityApp(
     }),
     gitDir: join(dir, 'git'),
     gitLimits: createGitLimits(config),
-    diskUsage: createDiskUsage(readStore),
+    diskUsage,
     webhookDeliveries: createWebhookDeliveries(readStore),
     freeSpace: { require: async () => {} },
     startedAt: recordNow(),
     startedAfter: LOG_START,
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
-    historyCaches: createHistoryCaches(events),
+    historyCaches,
+    moments,
     live: createLiveEvents({ events, projector, toJson: historyJson, log: app.log }),
-    publicUrl: () => 'http://git.example.org:3000',
+    publicUrl,
   }
   await projector.start()
   await addUser('admin', ADMIN_PASSWORD, true)

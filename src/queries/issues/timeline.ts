@@ -9,6 +9,7 @@ import { decode } from '../../events/codec.ts'
 import { discussionStream } from '../../events/streams.ts'
 import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { IssueDocument } from '../../projections/models/issues/issues.fold.ts'
+import { currentMoment } from '../../services/moment.ts'
 import type { Services } from '../../services/services.ts'
 import { filteredListSchema, pagedRows } from '../paged-list.ts'
 import { referenceRows, withReferences } from './timeline-references.ts'
@@ -38,12 +39,15 @@ function timelineReader({
   })
   return async (issue, gone) => {
     const stream = discussionStream(issue)
+    const moment = currentMoment()
+    const key = moment === undefined ? stream : `${stream} ${moment.position}`
     const erasures = events.erasures?.() ?? 0
-    const cached = known.get(stream)
+    const cached = known.get(key)
     const before = cached?.erasures === erasures ? cached : undefined
     let rows: Map<number, TimelineRow> | undefined
     let revision = before?.revision ?? -1
     for await (const recorded of events.readStream(stream, { from: revision + 1 })) {
+      if (moment !== undefined && recorded.position > moment.position) break
       // A copy: other requests may still use the rows that were read before.
       rows ??= new Map(before?.rows)
       evolveTimeline(rows, decode(recorded))
@@ -53,7 +57,7 @@ function timelineReader({
       gone.throwIfAborted()
     }
     if (rows === undefined) return before?.rows ?? new Map()
-    known.set(stream, { rows, revision, erasures })
+    known.set(key, { rows, revision, erasures })
     return rows
   }
 }

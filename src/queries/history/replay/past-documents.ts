@@ -1,5 +1,6 @@
 /** Related documents as they were: labels, milestones, repositories and accounts, replayed from their own streams. */
 
+import { LRUCache } from 'lru-cache'
 import { accessTo } from '../../../access/access.ts'
 import type { DocumentSource } from '../../../api/related-documents.ts'
 import {
@@ -24,6 +25,38 @@ import { replayStream } from './replay-stream.ts'
 
 /** At most this many streams of one kind are read at the same time. */
 const CONCURRENT_READS = 8
+/** Maximum number of documents of one kind that are kept. */
+const MAX_KNOWN = 1000
+
+/** Returns a function that replays the document with an id from the stream that has all its events. */
+export const documentReplayer =
+  (services: HistoryServices, until: Until, replayClient: ReplayClient = SERVER_CLIENT) =>
+  async <D extends object>(fold: Fold<D>, stream: string, id: string): Promise<D | undefined> =>
+    (await replayStream(services, stream, fold, id, until, undefined, undefined, replayClient)).document
+
+/** Reads documents that never change: each once, while it is among those that were read last. */
+export function readOnce<D extends object>(read: (id: string) => Promise<D | undefined>) {
+  const known = new LRUCache<string, { document: D | undefined }>({ max: MAX_KNOWN })
+
+  async function one(id: string): Promise<D | undefined> {
+    const before = known.get(id)
+    if (before !== undefined) return before.document
+    const document = await read(id)
+    known.set(id, { document })
+    return document
+  }
+
+  return {
+    /** In the order of the ids; missing ones are left out. */
+    async getMany(ids: readonly string[]): Promise<D[]> {
+      const found: (D | undefined)[] = []
+      for (let i = 0; i < ids.length; i += CONCURRENT_READS) {
+        found.push(...(await Promise.all(ids.slice(i, i + CONCURRENT_READS).map(one))))
+      }
+      return found.filter((document) => document !== undefined)
+    },
+  }
+}
 
 /**
  * Returns the related documents of one replay as of `until`. Each stream is read once, for `replayClient`. Some values
@@ -38,28 +71,11 @@ export function pastDocuments(
   const { views } = services
   const repositoriesNow = new Map<number, RepositoryDocument>()
 
-  function reader<D extends object>(read: (id: string) => Promise<D | undefined>) {
-    const known = new Map<string, D | undefined>()
-    return {
-      async getMany(ids: readonly string[]): Promise<D[]> {
-        const missing = [...new Set(ids)].filter((id) => !known.has(id))
-        for (let i = 0; i < missing.length; i += CONCURRENT_READS) {
-          const part = missing.slice(i, i + CONCURRENT_READS)
-          await Promise.all(part.map(async (id) => known.set(id, await read(id))))
-        }
-        return ids.map((id) => known.get(id)).filter((document) => document !== undefined)
-      },
-    }
-  }
-
-  async function replayed<D extends object>(fold: Fold<D>, stream: string, id: string) {
-    return (await replayStream(services, stream, fold, id, until, undefined, undefined, replayClient))
-      .document
-  }
+  const replayed = documentReplayer(services, until, replayClient)
 
   return {
-    labels: reader((id) => replayed(labelFold, labelStream(Number(id)), id)),
-    milestones: reader(async (id) => {
+    labels: readOnce((id) => replayed(labelFold, labelStream(Number(id)), id)),
+    milestones: readOnce(async (id) => {
       const [milestone, now] = await Promise.all([
         replayed(milestoneFold, milestoneStream(Number(id)), id),
         views.milestones.get(id),
@@ -68,7 +84,7 @@ export function pastDocuments(
       const { openIssues, closedIssues, updatedAt } = now
       return { ...milestone, openIssues, closedIssues, updatedAt }
     }),
-    repositories: reader(async (id) => {
+    repositories: readOnce(async (id) => {
       const now = await views.repositories.get(id)
       if (now === undefined) return undefined
       repositoriesNow.set(now.id, now)
@@ -90,7 +106,7 @@ export function pastDocuments(
         updatedAt,
       }
     }),
-    accounts: reader(async (id) => {
+    accounts: readOnce(async (id) => {
       const now = await views.accounts.get(id)
       if (now === undefined) return undefined
       const past = await replayed(

@@ -1,0 +1,187 @@
+/**
+ * The moments that are read: each is a small read store, built from the events up to it by the folds of the read models. A
+ * moment near a built one continues from its file. Least recently used ones are removed.
+ */
+import { LRUCache } from 'lru-cache'
+import { coalesce } from '../../../concurrency/coalesce.ts'
+import { coalesceWithSlots } from '../../../concurrency/coalesce-with-slots.ts'
+import { createSemaphore } from '../../../concurrency/semaphore.ts'
+import { LOG_START } from '../../../events/store/event-store.ts'
+import { createMomentBuilder } from '../../../projections/moments/builder.ts'
+import type { ReadStore } from '../../../projections/store/read-store.ts'
+import { openSqliteReadStore } from '../../../projections/store/sqlite/sqlite.ts'
+import { createViews, type Views } from '../../../projections/views/views.ts'
+import type { MomentClient, MomentPoint, Moments, Subject } from '../../../services/moment.ts'
+import type { AnswerServices, HistoryServices } from '../../../services/services.ts'
+import { momentParts } from './moment-events.ts'
+import { createMomentViews } from './moment-views.ts'
+import { createResolve } from './resolve.ts'
+
+export interface MomentLimits {
+  /** Number of moments that are kept. Each has two connections to its file, and caches. */
+  count: number
+  /** Size of their files together, in bytes. */
+  bytes: number
+  /** Number of moments that are built at the same time; one for each client. */
+  builds: number
+  /** Number of requests that wait for a build. */
+  waiting: number
+}
+
+export const MOMENT_LIMITS: MomentLimits = { count: 12, bytes: 1024 ** 3, builds: 2, waiting: 64 }
+
+/** Time without a long read after which its thread ends, in milliseconds. */
+const IDLE_READER_MS = 10_000
+/** Memory of the documents that are cached for a moment, in characters. */
+const CACHED_CHARACTERS = 1024 * 1024
+
+/** A moment that was built. It is removed when it is evicted and no request uses it any more. */
+interface Built extends MomentPoint {
+  subject: Subject
+  file: string
+  bytes: number
+  /** The number of erasures of texts that the log had seen before the build. */
+  erasures: number
+  store: ReadStore
+  views: Views
+  users: number
+  isEvicted: boolean
+}
+
+interface Options {
+  /** Emptied at the start: after a crash its files are of no use. */
+  directory: string
+  /** How long one read may take, in milliseconds. */
+  deadlineMs: number
+  limits?: Partial<MomentLimits>
+}
+
+const keyOf = ({ kind, id }: Subject, { position }: MomentPoint) => `${kind} ${id} ${position}`
+
+/** Creates the moments. The views of `services` are present ones. */
+export async function createMoments(
+  services: AnswerServices & HistoryServices,
+  { directory, deadlineMs, limits }: Options,
+): Promise<Moments> {
+  const { count, bytes, builds, waiting } = { ...MOMENT_LIMITS, ...limits }
+  const { events } = services
+  const builder = await createMomentBuilder(directory)
+  const built = new LRUCache<string, Built>({
+    max: count,
+    maxSize: bytes,
+    sizeCalculation: (moment) => Math.max(1, moment.bytes),
+    dispose(moment) {
+      moment.isEvicted = true
+      removeUnused(moment)
+    },
+  })
+  const slots = createSemaphore({ name: 'moments', size: builds, share: 1, waiting })
+  const ask = coalesceWithSlots<Built>(slots)
+  const running = coalesce<Built>()
+  /** Removals that have not ended. */
+  const removing = new Set<Promise<void>>()
+  let erasures = events.erasures?.() ?? 0
+
+  function removeUnused(moment: Built): void {
+    if (!moment.isEvicted || moment.users > 0) return
+    const removal = moment.store
+      .close()
+      .then(() => builder.remove(moment.file))
+      .catch(() => {})
+      .finally(() => removing.delete(removal))
+    removing.add(removal)
+  }
+
+  /** Marks a moment as used. It stays readable until the returned function is called. */
+  function use(moment: Built): () => void {
+    moment.users += 1
+    let isUsed = true
+    return () => {
+      if (!isUsed) return
+      isUsed = false
+      moment.users -= 1
+      removeUnused(moment)
+    }
+  }
+
+  /** Drops all moments after an erasure: some may have the erased texts. */
+  function dropErased(): number {
+    const now = events.erasures?.() ?? 0
+    if (now !== erasures) built.clear()
+    erasures = now
+    return now
+  }
+
+  /** The latest built moment of the subject before a position. */
+  function nearest({ kind, id }: Subject, { position }: MomentPoint): Built | undefined {
+    let latest: Built | undefined
+    for (const moment of built.values()) {
+      const { subject } = moment
+      if (subject.kind !== kind || subject.id !== id || moment.position > position) continue
+      if (latest === undefined || moment.position > latest.position) latest = moment
+    }
+    return latest
+  }
+
+  async function build(subject: Subject, point: MomentPoint, client: MomentClient): Promise<Built> {
+    const before = dropErased()
+    const start = nearest(subject, point)
+    const release = start && use(start)
+    try {
+      const range = { after: start?.position ?? LOG_START, upTo: point.position }
+      const { file, bytes } = await builder.build(start?.file, momentParts(services, subject, range, client))
+      const store = openSqliteReadStore(file, 'OFF', { deadlineMs, idleMs: IDLE_READER_MS })
+      const own = createViews(store, undefined, CACHED_CHARACTERS)
+      const views = createMomentViews(services, subject, point, own)
+      const { position, at } = point
+      const moment: Built = {
+        ...{ subject, position, at, file, bytes, erasures: before, store, views },
+        ...{ users: 0, isEvicted: false },
+      }
+      if (before === dropErased()) built.set(keyOf(subject, point), moment)
+      // Not kept: it is too large, or has texts that were erased meanwhile.
+      if (!built.has(keyOf(subject, point))) moment.isEvicted = true
+      // The callers, if any are left, use it before that.
+      setImmediate(use(moment))
+      return moment
+    } finally {
+      release?.()
+    }
+  }
+
+  /** Returns a moment that stays readable until it is released. */
+  async function opened(subject: Subject, point: MomentPoint, client: MomentClient) {
+    const key = keyOf(subject, point)
+    dropErased()
+    const known = built.get(key)
+    if (known !== undefined) return { moment: known, release: use(known) }
+    const moment = await ask(
+      key,
+      client.client,
+      // The first client's disconnect must not end the work of the others: `unwanted` aborts when all have left.
+      (unwanted) =>
+        running(
+          key,
+          async (gone) => built.get(key) ?? (await build(subject, point, { ...client, gone })),
+          unwanted,
+        ),
+      client.gone,
+    )
+    return { moment, release: use(moment) }
+  }
+
+  return {
+    resolve: createResolve(services),
+    async open(subject, point, client) {
+      const { moment, release } = await opened(subject, point, client)
+      const { position, at, views } = moment
+      return { position, at, views, release }
+    },
+    cached: () => ({ moments: built.size, bytes: built.calculatedSize }),
+    async close() {
+      built.clear()
+      await Promise.all(removing)
+      await builder.close()
+    },
+  }
+}
