@@ -27,8 +27,8 @@ interface Repository {
 }
 
 /**
- * Measures adding a collaborator (one decision and one append) and opening a pull request (which also needs
- * git).
+ * Measures adding a collaborator (one decision and one append), creating an issue, commenting on one issue (all appends
+ * are to one stream), and opening a pull request (which also needs git).
  */
 export async function measurePosts(target: Target): Promise<Row[]> {
   const { server, admin, sizes } = target
@@ -64,6 +64,19 @@ export async function measurePosts(target: Target): Promise<Row[]> {
     appends.push(await appendRate(target.dataDir, sizes.seconds))
   }
 
+  const issues = await api(target, 'POST', '/user/repos', { name: 'issues' }).then(
+    () => `/repos/${admin.login}/issues`,
+  )
+  await api(target, 'POST', `${issues}/issues`, { title: 'Busy' })
+  const [issueRates, commentRates]: [number[], number[]] = [[], []]
+  for (let i = 0; i <= sizes.rounds; i++) {
+    const issueRate = await send('POST', `${issues}/issues`, { title: 'Issue {n}' }, amount)
+    const commentRate = await send('POST', `${issues}/issues/1/comments`, { body: 'Comment {n}' }, amount)
+    if (i === 0) continue
+    issueRates.push(issueRate)
+    commentRates.push(commentRate)
+  }
+
   const { pullsToOpen } = sizes
   const repository = await makeRepository(target, 'opened', 3 * pullsToOpen + 4 * CLIENTS)
   const bareGit = await gitRate(repository, pullsToOpen)
@@ -75,6 +88,7 @@ export async function measurePosts(target: Target): Promise<Row[]> {
   const opened = await open()
   await load.stop()
   const [append, collaborator] = [median(appends), median(collaborators)]
+  const [issue, comment] = [median(issueRates), median(commentRates)]
   return [
     ratioRow(
       `put a collaborator, ${CLIENTS} clients`,
@@ -82,6 +96,20 @@ export async function measurePosts(target: Target): Promise<Row[]> {
       `${perSecond(append)} bare appends`,
       collaborator / append,
       { atLeast: 0.3 },
+    ),
+    ratioRow(
+      `post an issue, ${CLIENTS} clients`,
+      perSecond(issue),
+      `${perSecond(append)} bare appends`,
+      issue / append,
+      { atLeast: 0.2 },
+    ),
+    ratioRow(
+      `post a comment on one issue, ${CLIENTS} clients`,
+      perSecond(comment),
+      `${perSecond(issue)} issues`,
+      comment / issue,
+      { atLeast: 0.7 },
     ),
     ratioRow(
       `post a pull request, ${CLIENTS} clients`,

@@ -33,9 +33,10 @@ export async function addComment(
   const stream = discussionStream(issue)
   await requireStream(services, stream)
   const event = { type: 'CommentAdded', data: { repoId, index, ...comment } } as const
-  await services.writeState.mutex(mutexKeyOf(stream), () =>
-    append(services, context, stream, 'comment', [event], 'any'),
-  )
+  const { mutex } = services.writeState
+  // Waits for changes that have begun, but not for other new comments: the store appends those together.
+  if (mutex.isLocked(mutexKeyOf(stream))) await mutex(mutexKeyOf(stream), async () => {})
+  await append(services, context, stream, 'comment', [event], 'any')
 }
 
 /**
