@@ -14,6 +14,7 @@ export const ERROR_CODES = {
   default_branch: 'this is not possible for the default branch',
   forbidden: 'you lack the permission',
   fork_exists: 'the owner has a fork of this repository already',
+  gone: 'git no longer has this commit of the past; the message has its id',
   insufficient_storage: 'the disk or a quota is full',
   internal_error: 'the server has failed; its log says why',
   invalid_fields:

@@ -40,6 +40,7 @@ export const refuse = {
   notAllowed: refusal('notAllowed'),
   timedOut: refusal('timedOut'),
   conflict: refusal('conflict'),
+  gone: refusal('gone'),
   preconditionFailed: refusal('preconditionFailed'),
   tooLarge: refusal('tooLarge'),
   unsupported: refusal('unsupported'),
