@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { branchFold, branchId } from '../../src/projections/models/branches/branches.fold.ts'
+import { otherRefFold, otherRefId } from '../../src/projections/models/branches/other-refs.fold.ts'
 import { pullFold } from '../../src/projections/models/pull-requests/pulls.fold.ts'
 import { repositoryFold } from '../../src/projections/models/repositories/repositories.fold.ts'
 import { accountFold } from '../../src/projections/models/users/accounts.fold.ts'
@@ -122,6 +123,19 @@ t.test('a branch document has the current commit of its branch; tags are not bra
   }
   t.equal(documentOf(branchFold, id, [pushed, gone]), undefined)
   t.equal(documentOf(branchFold, branchId(5, 'v1'), [pushed]), undefined)
+})
+
+t.test('a past moment has the refs that are neither branches nor tags from documents', async (t) => {
+  const ref = 'refs/notes/commits'
+  const moved = (from: string | null, to: string | null): DomainEvent => ({
+    type: 'RefsUpdated',
+    data: { repoId: 5, cause: 'push', refs: [{ ref, from, to }], commits: [] },
+  })
+  const id = otherRefId(5, ref)
+  const events = [moved(null, sha('a')), moved(sha('a'), sha('b'))]
+  t.same(documentOf(otherRefFold, id, events), { repoId: 5, ref, sha: sha('b') })
+  t.equal(documentOf(otherRefFold, id, [...events, moved(sha('b'), null)]), undefined)
+  t.equal(documentOf(otherRefFold, otherRefId(5, 'refs/heads/feature/x'), [pushed]), undefined)
 })
 
 t.test('a pull request document shows that a merge is running, and its result', async (t) => {

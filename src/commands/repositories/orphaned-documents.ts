@@ -33,6 +33,7 @@ const first = <Field extends string>(limit: number, ...fields: Field[]) => ({
 const finders: Record<string, Finder> = {
   branches: ({ views }, repoId) => views.branches.someIds({ repoId }, first(SMALL, 'name')),
   tags: ({ views }, repoId) => views.tags.someIds({ repoId }, first(SMALL, 'date', 'name')),
+  other_refs: ({ views }, repoId) => views.otherRefs.someIds({ repoId }, first(SMALL, 'ref')),
   merged_commits: ({ views }, repoId) => views.mergedCommits.someIds({ repoId }, first(SMALL)),
   commit_statuses: ({ views }, repoId) => views.commitStatuses.someIds({ repoId }, first(SMALL, 'sha', 'id')),
   commit_checks: ({ views }, repoId) => views.commitChecks.someIds({ repoId }, first(SMALL)),

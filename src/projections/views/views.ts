@@ -1,6 +1,7 @@
 /** All read models, and the views through which queries read them. */
 
 import { branchFold, branchId } from '../models/branches/branches.fold.ts'
+import { otherRefFold, otherRefId } from '../models/branches/other-refs.fold.ts'
 import { commentFold } from '../models/comments/comments.fold.ts'
 import { historyFold } from '../models/history/history.fold.ts'
 import { keyedEventFold } from '../models/history/keyed-events.fold.ts'
@@ -68,6 +69,7 @@ const VIEWED = {
   redirects: viewed(redirectFold, ({ key }) => key),
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
   tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
+  otherRefs: viewed(otherRefFold, ({ repoId, ref }) => otherRefId(repoId, ref)),
   tagProtections: viewed(tagProtectionFold, ({ repoId }) => `${repoId}`),
   pulls: viewed(pullFold, ({ repoId, index }) => pullId(repoId, index)),
   mergedCommits: viewed(mergedCommitFold, ({ repoId, sha }) => mergedCommitId(repoId, sha)),
