@@ -28,6 +28,7 @@ import {
   type LastCommit,
 } from './contents.ts'
 import { type Asking, ifServed } from './reached-objects.ts'
+import { missingCommit, refsOf } from './refs-in-time.ts'
 
 /** The content of a larger file is not in an answer of JSON; its `download_url` has it. */
 export const MAX_CONTENT_BYTES = 1024 * 1024
@@ -60,19 +61,19 @@ export interface Wanted {
 
 const notFound = (what: string) => new Refused(refuse.notFound(what))
 
-/** Asks about commits. git fails only when objects are gone. @throws Refused (not found) */
-async function unlessGone<T>(answer: Promise<T>): Promise<T> {
+/** Asks about a commit. git fails only when objects are missing. @throws Refused: not found, or gone at a past moment */
+async function unlessMissing<T>({ sha }: NamedCommit, answer: Promise<T>): Promise<T> {
   try {
     return await answer
   } catch (error) {
-    if (error instanceof GitFailed) throw notFound('its objects no longer exist')
+    if (error instanceof GitFailed) throw missingCommit(sha, 'its objects no longer exist')
     throw error
   }
 }
 
 /**
  * The commit that `ref` names; without one, that of the default branch.
- * @throws Refused (not found) also for the id of a commit that no ref reaches
+ * @throws Refused: not found, also for the id of a commit that no ref reaches; gone at a past moment
  */
 export async function commitFor(
   services: Services,
@@ -81,7 +82,7 @@ export async function commitFor(
   ref: string | undefined,
 ): Promise<NamedCommit> {
   const name = ref?.trim() || repository.defaultBranch
-  const named = await namedCommit(gitDirOf(services, repository.id), name)
+  const named = await namedCommit(refsOf(services, repository.id), name)
   const commit = named && (await ifServed(services, asking, repository, named))
   if (commit === undefined) throw notFound(`there is no branch, tag or commit ${name.slice(0, 200)}`)
   return commit
@@ -95,7 +96,12 @@ export async function entryFor(
 ): Promise<{ entry: TreeEntry; parts: string[] }> {
   const dir = gitDirOf(services, repository.id)
   const parts = partsOf(path)
-  const entry = parts && (await unlessGone(treeOf(dir, commit.sha).then((tree) => entryAt(dir, tree, parts))))
+  const entry =
+    parts &&
+    (await unlessMissing(
+      commit,
+      treeOf(dir, commit.sha).then((tree) => entryAt(dir, tree, parts)),
+    ))
   if (parts === undefined || entry === undefined) throw notFound('there is no such file or directory')
   return { entry, parts }
 }
@@ -103,10 +109,10 @@ export async function entryFor(
 /** The entries of a directory. @throws Refused (not found) */
 export function entriesOf(
   services: Services,
-  { repository }: Pick<ContentsPlace, 'repository'>,
+  { repository, commit }: Pick<ContentsPlace, 'repository' | 'commit'>,
   directory: TreeEntry,
 ): Promise<IndexedTree> {
-  return unlessGone(readTree(gitDirOf(services, repository.id), directory.id))
+  return unlessMissing(commit, readTree(gitDirOf(services, repository.id), directory.id))
 }
 
 /** Entries of one directory as answers show them, made in pieces. `parts`: the names on the way to the directory. */
@@ -117,7 +123,7 @@ export async function contentsIn(
   entries: readonly TreeEntry[],
   wanted: Wanted,
 ): Promise<Contents[]> {
-  const facts = await unlessGone(factsOf(reading, place, parts, entries, wanted))
+  const facts = await unlessMissing(place.commit, factsOf(reading, place, parts, entries, wanted))
   const rows: Contents[] = []
   await forEachInSlices(entries.entries(), ([i, entry]) => {
     rows.push(contentsWire(place, [...parts, nameOf(entry)].join('/'), entry, facts[i] ?? { size: 0 }))

@@ -3,11 +3,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { clientOf } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { NamedCommit } from '../../git/commits/named-commit.ts'
-import { isReached } from '../../git/commits/reachable.ts'
+import { isReached, pastTips } from '../../git/commits/reachable.ts'
 import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import { currentMoment } from '../../services/moment.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { commitOf } from '../statuses/statuses.ts'
+import { allRefsOf, refsOf, requireCommits } from './refs-in-time.ts'
 
 /** The client: a search takes a share of it, and ends when the client disconnects. */
 export interface Asking {
@@ -20,21 +22,28 @@ const MAY_BE_ID = /^[0-9a-f]{7,40}$/i
 
 const NO_SUCH_COMMIT = refuse.notFound('there is no branch, tag or commit with that name')
 
-/** Whether a ref of the repository reaches the object: a commit, a tree, a file or a tag. */
+/**
+ * Whether a ref of the repository reaches the object: a commit, a tree, a file or a tag. At a past moment, a ref of that
+ * moment or a present one.
+ */
 export async function isServed(
-  { gitLimits, gitDir }: Pick<Services, 'gitLimits' | 'gitDir'>,
+  services: Pick<Services, 'gitLimits' | 'gitDir'>,
   { request, reply }: Asking,
   { id }: Pick<RepositoryDocument, 'id'>,
   object: string,
 ): Promise<boolean> {
-  return isReached(gitDirOf({ gitDir }, id), object, (search) =>
-    gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), search),
-  )
+  const dir = gitDirOf(services, id)
+  const inSlot: Parameters<typeof isReached>[2] = (search) =>
+    services.gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), search)
+  if (await isReached(dir, object, inSlot)) return true
+  if (currentMoment() === undefined) return false
+  const past = (await allRefsOf(services, id)).map(({ sha }) => sha)
+  return await isReached(dir, object, inSlot, await pastTips(dir, new Set(past)))
 }
 
 /**
  * The id of the commit that `ref` means, as `commitOf` finds it, for who gets to see the commit or has a ref made for it.
- * @throws Refused (not found) also when no ref reaches it
+ * @throws Refused: not found, also when no ref reaches it; gone, when git no longer has a commit of the past
  */
 export async function servedCommitOf(
   services: Services,
@@ -43,7 +52,9 @@ export async function servedCommitOf(
   ref: string,
 ): Promise<string> {
   const sha = await commitOf(services, repository, ref)
-  if (MAY_BE_ID.test(ref) && !(await isServed(services, asking, repository, sha))) {
+  if (!MAY_BE_ID.test(ref)) await requireCommits(services, repository.id, [sha])
+  else if (!(await isServed(services, asking, repository, sha))) {
+    await refsOf(services, repository.id).onUnresolved?.(sha)
     throw new Refused(NO_SUCH_COMMIT)
   }
   return sha

@@ -6,14 +6,15 @@ import type { CommitState } from '../../events/catalog/statuses.ts'
 import { commitFacts } from '../../git/commits/commits.ts'
 import { commitOfTagOrId } from '../../git/commits/revision.ts'
 import { isObjectId, isPullHead } from '../../git/refs/names.ts'
-import { resolveRef } from '../../git/refs/refs.ts'
+import { readRef } from '../../git/refs/ref-source.ts'
 import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import {
   type CommitStatusDocument,
   commitChecksId,
 } from '../../projections/models/statuses/commit-statuses.fold.ts'
-import { gitDirOf, type Services } from '../../services/services.ts'
+import type { Services } from '../../services/services.ts'
+import { refsOf } from '../contents/refs-in-time.ts'
 import { Nullable } from '../nullable.ts'
 import { RepositoryWire } from '../repositories/repositories.ts'
 import { UserWire, usersById } from '../users/users.ts'
@@ -99,14 +100,14 @@ export async function commitOf(
   ref: string,
 ): Promise<string> {
   const { views } = services
-  const dir = gitDirOf(services, repository.id)
+  const refs = refsOf(services, repository.id)
   const id = ref.toLowerCase()
   if (isObjectId(id)) {
     if ((await views.commitChecks.get(commitChecksId(repository.id, id))) !== undefined) return id
-    if ((await commitFacts(dir, [id])).has(id)) return id
+    if ((await commitFacts(refs.dir, [id])).has(id)) return id
   }
   if (isPullHead(ref)) {
-    const head = await resolveRef(dir, ref)
+    const head = await readRef(refs, ref)
     if (head !== null) return head
   }
   const tag = /^refs\/tags\/(.*)$/s.exec(ref)?.[1]
@@ -114,7 +115,7 @@ export async function commitOf(
     const branch = await views.branches.get(branchId(repository.id, ref.replace(/^refs\/heads\//, '')))
     if (branch !== undefined) return branch.commit.sha
   }
-  const sha = await commitOfTagOrId(dir, tag ?? ref)
+  const sha = await commitOfTagOrId(refs, tag ?? ref)
   if (sha === undefined)
     throw new Refused(refuse.notFound('there is no branch, tag or commit with that name'))
   return sha

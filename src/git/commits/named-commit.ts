@@ -2,7 +2,7 @@
 
 import { objectReaders } from '../objects/object-readers.ts'
 import { isObjectId, isPullHead, refNameProblem } from '../refs/names.ts'
-import { readRefs, resolveRef } from '../refs/refs.ts'
+import { type RefSource, readRef } from '../refs/ref-source.ts'
 import { commitOfTagOrId } from './revision.ts'
 
 export interface NamedCommit {
@@ -20,25 +20,25 @@ const TAGS = 'refs/tags/'
  * `refs/tags/v1` and `refs/pull/1/head` name exactly those; other full names count as unknown. Undefined for an unknown
  * name.
  */
-export async function namedCommit(dir: string, name: string): Promise<NamedCommit | undefined> {
-  const named = await refNamed(dir, name)
+export async function namedCommit(source: RefSource, name: string): Promise<NamedCommit | undefined> {
+  const named = await refNamed(source, name)
   if (named !== undefined) return named
   if (isPullHead(name)) {
-    const head = await peeled(dir, await resolveRef(dir, name))
+    const head = await peeled(source, await readRef(source, name))
     return head === undefined ? undefined : { kind: 'commit', name: head, sha: head }
   }
   if (name.startsWith('refs/')) return undefined
-  const sha = await commitOfTagOrId(dir, name)
+  const sha = await commitOfTagOrId(source, name)
   return sha === undefined ? undefined : { kind: 'commit', name: sha, sha }
 }
 
 /** The branch or tag with this name. */
-async function refNamed(dir: string, name: string): Promise<NamedCommit | undefined> {
+async function refNamed(source: RefSource, name: string): Promise<NamedCommit | undefined> {
   const full = name.startsWith(HEADS) || name.startsWith(TAGS) ? [name] : [HEADS + name, TAGS + name]
   const refs = full.filter((ref) => refNameProblem(ref) === undefined)
-  const found = refs.length === 0 ? new Map<string, string | null>() : await readRefs(dir, refs)
+  const found = refs.length === 0 ? new Map<string, string | null>() : await source.read(refs)
   for (const ref of refs) {
-    const commit = await peeled(dir, found.get(ref))
+    const commit = await peeled(source, found.get(ref))
     if (commit === undefined) continue
     return ref.startsWith(HEADS)
       ? { kind: 'branch', name: ref.slice(HEADS.length), sha: commit }
@@ -47,9 +47,10 @@ async function refNamed(dir: string, name: string): Promise<NamedCommit | undefi
   return undefined
 }
 
-async function peeled(dir: string, id: string | null | undefined): Promise<string | undefined> {
+async function peeled(source: RefSource, id: string | null | undefined): Promise<string | undefined> {
   if (id === null || id === undefined) return undefined
-  const [commit] = await objectReaders.headers(dir, [id], { peel: true })
+  const [commit] = await objectReaders.headers(source.dir, [id], { peel: true })
+  if (commit === undefined) await source.onUnresolved?.(id)
   return commit?.sha
 }
 
@@ -61,7 +62,7 @@ const MAX_REF_PARTS = 20
  * whole name of another one. With `kind`, accepts only names of that kind. Undefined for an unknown name.
  */
 export async function commitAndPath(
-  dir: string,
+  source: RefSource,
   text: string,
   kind?: NamedCommit['kind'],
 ): Promise<{ commit: NamedCommit; path: string } | undefined> {
@@ -70,15 +71,15 @@ export async function commitAndPath(
     const name = parts.slice(0, end).join('/')
     const commit =
       kind === 'commit' || (end === 1 && isObjectId(name) && kind === undefined)
-        ? await commitWithId(dir, name)
-        : await refNamed(dir, kind === undefined ? name : `${kind === 'tag' ? TAGS : HEADS}${name}`)
+        ? await commitWithId(source, name)
+        : await refNamed(source, kind === undefined ? name : `${kind === 'tag' ? TAGS : HEADS}${name}`)
     if (commit !== undefined) return { commit, path: parts.slice(end).join('/') }
     if (kind === 'commit') return undefined
   }
   return undefined
 }
 
-async function commitWithId(dir: string, id: string): Promise<NamedCommit | undefined> {
-  const sha = await commitOfTagOrId(dir, id)
+async function commitWithId(source: RefSource, id: string): Promise<NamedCommit | undefined> {
+  const sha = await commitOfTagOrId(source, id)
   return sha === undefined ? undefined : { kind: 'commit', name: sha, sha }
 }

@@ -2,13 +2,14 @@
 
 import { objectReaders } from '../objects/object-readers.ts'
 import { type GitOptions, gitOutput } from '../process/run.ts'
-import { resolveRef } from '../refs/refs.ts'
 import { kindOf } from '../trees/tree-entries.ts'
 import { readTree } from '../trees/trees.ts'
 import { commitFacts } from './commits.ts'
 
 /** The ref that `git notes` uses by default. */
 const NOTES = 'refs/notes/commits'
+
+export const NOTES = 'refs/notes/commits'
 
 export interface Note {
   message: Buffer
@@ -21,17 +22,17 @@ const MAX_NOTE_BYTES = 1024 * 1024
 
 /**
  * Returns the note of a commit; undefined without one. Notes are files named by the id of their commit; with many
- * notes, the first digits are folders.
+ * notes, the first digits are folders. `tip`: the commit of all notes.
  * @throws the errors of `git`
  */
 export async function noteOf(
   dir: string,
+  tip: string,
   sha: string,
   options: Pick<GitOptions, 'queue' | 'timeout' | 'signal'>,
 ): Promise<Note | undefined> {
-  const tip = await resolveRef(dir, NOTES)
-  const root = tip === null ? undefined : (await commitFacts(dir, [tip])).get(tip)?.tree
-  if (tip === null || root === undefined) return undefined
+  const root = (await commitFacts(dir, [tip])).get(tip)?.tree
+  if (root === undefined) return undefined
   const found = await noteIn(dir, root, sha, '')
   if (found === undefined) return undefined
   const [header] = await objectReaders.headers(dir, [found.blob])

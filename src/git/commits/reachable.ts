@@ -24,6 +24,14 @@ export interface Tips {
   ids: ReadonlySet<string>
   /** Equal for equal ids. */
   fingerprint: string
+  /** They are not the present refs. git gets them by id, so the repository must have each of them. */
+  arePast?: true
+}
+
+/** Arguments and lines of input by which git begins a walk at tips or, with `not`, leaves out what they reach. */
+function beginAt({ ids, arePast }: Tips, { not = false } = {}): { args: string[]; lines: string } {
+  if (!arePast) return { args: not ? ['--not', '--all'] : ['--all'], lines: '' }
+  return { args: [], lines: [...ids].map((id) => `${not ? '^' : ''}${id}\n`).join('') }
 }
 
 /** Ids of objects, in several sets: the growth of one large Set would block the event loop. */
@@ -56,15 +64,23 @@ type SearchOptions = Pick<GitOptions, 'signal' | 'queue'>
 /** Returns the ids of all refs of the repository. */
 export async function tipsOf(dir: string, options: SearchOptions = {}): Promise<Tips> {
   const ids = new Set<string>()
-  const hash = createHash('sha256')
-  const onOutput = splitAt(NEWLINE, (line) => {
-    const id = line.toString('latin1')
-    if (ids.has(id)) return
-    ids.add(id)
-    hash.update(id)
-  })
+  const onOutput = splitAt(NEWLINE, (line) => void ids.add(line.toString('latin1')))
   await checked(['for-each-ref', '--format=%(objectname)'], { ...options, dir, onOutput })
-  return { ids, fingerprint: hash.digest('base64') }
+  return { ids, fingerprint: fingerprintOf(ids) }
+}
+
+/** The objects of these ids that the repository still has, as tips. */
+export async function pastTips(dir: string, ids: ReadonlySet<string>): Promise<Tips> {
+  const known = new Set<string>()
+  for (const header of await objectReaders.headers(dir, [...ids]))
+    if (header !== undefined) known.add(header.sha)
+  return { ids: known, fingerprint: fingerprintOf(known), arePast: true }
+}
+
+function fingerprintOf(ids: ReadonlySet<string>): string {
+  const hash = createHash('sha256')
+  for (const id of ids) hash.update(id)
+  return hash.digest('base64')
 }
 
 const reachableIds = new LRUCache<string, ObjectIds>({
@@ -76,16 +92,17 @@ const reachableIds = new LRUCache<string, ObjectIds>({
 const answers = new LRUCache<string, boolean>({ max: 20_000 })
 
 /**
- * Whether a ref reaches the object with this id; false for a missing object, too. Lists the refs; a search runs in a slot
- * that `inSlot` takes.
+ * Whether a ref reaches the object with this id; false for a missing object, too. Lists the refs, unless it starts at
+ * given tips; a search runs in a slot that `inSlot` takes.
  * @throws GitUnavailable after a minute, and the error of `inSlot`
  */
 export async function isReached(
   dir: string,
   id: string,
   inSlot: (search: (question: Question) => Promise<boolean>) => Promise<boolean>,
+  from?: Tips,
 ): Promise<boolean> {
-  const tips = await tipsOf(dir, { queue: 'query' })
+  const tips = from ?? (await tipsOf(dir, { queue: 'query' }))
   if (tips.ids.has(id)) return true
   const key = [dir, tips.fingerprint, id].join('\0')
   const known = answers.get(key)
@@ -129,7 +146,7 @@ export async function firstUnreachable(
     }
   }
   if (commits.length > 0) {
-    const found = await unreachableCommit(dir, commits, options)
+    const found = await unreachableCommit(dir, commits, tips, options)
     if (found !== undefined) return found
   }
   if (others.length === 0) return undefined
@@ -141,11 +158,11 @@ export async function firstUnreachable(
     if (newest?.has(id) !== true) missing.add(id)
   })
   if (newest === undefined) {
-    const found = await walk(dir, ['--no-walk', '--all'], missing, options)
+    const found = await walk(dir, ['--no-walk'], tips, missing, options)
     if (found !== undefined) reachableIds.set(`${at}\0newest`, found)
   }
   if (missing.size === 0) return undefined
-  const all = await walk(dir, ['--all'], missing, options)
+  const all = await walk(dir, [], tips, missing, options)
   if (all !== undefined) reachableIds.set(at, all)
   const [first] = missing
   return first
@@ -193,10 +210,12 @@ export async function unreachedAmong(
 async function unreachableCommit(
   dir: string,
   commits: readonly string[],
+  tips: Tips,
   options: SearchOptions,
 ): Promise<string | undefined> {
-  const args = ['rev-list', '--max-count=1', '--stdin', '--not', '--all']
-  const input = commits.map((id) => `${id}\n`).join('')
+  const start = beginAt(tips, { not: true })
+  const args = ['rev-list', '--max-count=1', '--stdin', ...start.args]
+  const input = commits.map((id) => `${id}\n`).join('') + start.lines
   const { code, stdout, stderr } = await git(args, { ...options, dir, input, timeout: SEARCH_MS })
   // An ancestor of an unreachable commit may be missing.
   if (code === 128) return commits[0]
@@ -211,13 +230,14 @@ async function unreachableCommit(
  */
 async function walk(
   dir: string,
-  where: readonly string[],
+  options: readonly string[],
+  tips: Tips,
   missing: Set<string>,
-  options: SearchOptions,
+  search: SearchOptions,
 ): Promise<ObjectIds | undefined> {
   let all: ObjectIds | undefined = createObjectIds()
   const enough = new AbortController()
-  const { signal } = options
+  const { signal } = search
   const giveUp = () => enough.abort(signal?.reason)
   signal?.addEventListener('abort', giveUp, { once: true })
   const onOutput = splitAt(NEWLINE, (line) => {
@@ -227,10 +247,18 @@ async function walk(
     if (all !== undefined && all.size > MAX_CACHED) all = undefined
     if (all === undefined && missing.size === 0) enough.abort()
   })
-  const args = ['rev-list', '--objects', '--no-object-names', ...where]
+  const start = beginAt(tips)
+  const args = ['rev-list', '--objects', '--no-object-names', '--stdin', ...options, ...start.args]
   try {
     signal?.throwIfAborted()
-    await checked(args, { ...options, dir, onOutput, timeout: SEARCH_MS, signal: enough.signal })
+    await checked(args, {
+      ...search,
+      dir,
+      input: start.lines,
+      onOutput,
+      timeout: SEARCH_MS,
+      signal: enough.signal,
+    })
   } catch (error) {
     if (missing.size > 0 || signal?.aborted) throw error
   } finally {

@@ -3,7 +3,7 @@
 import { objectReaders } from '../objects/object-readers.ts'
 import { gitOutput } from '../process/run.ts'
 import { isObjectId, refNameProblem } from '../refs/names.ts'
-import { resolveRef } from '../refs/refs.ts'
+import { type RefSource, readRef } from '../refs/ref-source.ts'
 
 /** Length of the shortest abbreviation that git prints. */
 const SHORTEST_ID = 7
@@ -12,13 +12,17 @@ const SHORTEST_ID = 7
  * Returns the id of the commit with this tag or id (whole, or abbreviated to at least 7 digits). A tag wins over an id.
  * Branches are not searched. Undefined for an unknown or ambiguous name.
  */
-export async function commitOfTagOrId(dir: string, name: string): Promise<string | undefined> {
+export async function commitOfTagOrId(source: RefSource, name: string): Promise<string | undefined> {
+  const { dir } = source
   const ref = `refs/tags/${name}`
-  const tag = refNameProblem(ref) === undefined ? await resolveRef(dir, ref) : null
+  const tag = refNameProblem(ref) === undefined ? await readRef(source, ref) : null
   const id = name.toLowerCase()
   const ids = [tag ?? [], isObjectId(id) ? id : []].flat()
   const commits = await objectReaders.headers(dir, ids, { peel: true })
-  return commits.find((commit) => commit !== undefined)?.sha ?? (await commitOfShortId(dir, id))
+  const found = commits.find((commit) => commit !== undefined)
+  if (found !== undefined) return found.sha
+  for (const one of ids) await source.onUnresolved?.(one)
+  return await commitOfShortId(dir, id)
 }
 
 /** Starts a new process: a long-lived one doesn't notice a second object that begins with the same digits. */

@@ -10,6 +10,7 @@ import { type CommitFacts, commitFacts } from '../../git/commits/commits.ts'
 import { commitOfTagOrId } from '../../git/commits/revision.ts'
 import { GitFailed, GitOutputTooLarge, GitTooSlow } from '../../git/process/errors.ts'
 import { ZERO_ID } from '../../git/refs/names.ts'
+import { gitRefs } from '../../git/refs/ref-source.ts'
 import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { type PayloadContext, payloadContextOf } from './payload-context.ts'
@@ -141,7 +142,7 @@ export async function pushPayload(services: Services, event: Envelope, repoId: n
     return pushOf(scene, update, { commits: wires, total, head: wires[0] ?? null })
   }
   const dir = gitDirOf(services, repoId)
-  const sha = update.to === null ? undefined : await commitOfTagOrId(dir, tagOf(update.ref) ?? '')
+  const sha = update.to === null ? undefined : await commitOfTagOrId(gitRefs(dir), tagOf(update.ref) ?? '')
   const [head = null] = await commitWires(services, scene, sha === undefined ? [] : await factsOf(dir, [sha]))
   return pushOf(scene, update, { commits: [], total: 0, head })
 }

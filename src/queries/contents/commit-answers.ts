@@ -8,9 +8,9 @@ import {
   type VerificationWire,
   verificationWire,
 } from '../../api/contents/commits.ts'
+import { missingCommit } from '../../api/contents/refs-in-time.ts'
 import { usersByEmail, userWire } from '../../api/users/users.ts'
 import { clientOf } from '../../auth/requester.ts'
-import { Refused, refuse } from '../../errors/refusal.ts'
 import { type CommitChanges, commitChanges } from '../../git/commits/commit-range.ts'
 import { type CommitFacts, commitFacts } from '../../git/commits/commits.ts'
 import { unsignedCommits } from '../../git/commits/signatures.ts'
@@ -48,18 +48,25 @@ export const commitFlags = (query: {
   files: flagOf(query.files, true),
 })
 
-/** Runs a query of commits in git, which fails only when they are missing. @throws Refused (not found) */
-export async function askGit<T>(request: FastifyRequest, question: () => Promise<T>): Promise<T> {
+/**
+ * Runs a query of a commit in git, which fails only when objects are missing.
+ * @throws Refused: not found, or gone at a past moment
+ */
+export async function askGit<T>(
+  request: FastifyRequest,
+  commit: string,
+  question: () => Promise<T>,
+): Promise<T> {
   try {
     return await question()
   } catch (error) {
     if (!(error instanceof GitFailed)) throw error
     request.log.warn({ err: error }, 'commits are missing')
-    throw new Refused(refuse.notFound('these commits no longer exist'))
+    throw missingCommit(commit, 'these commits no longer exist')
   }
 }
 
-/** Sends the differences between two commits as text. @throws Refused (not found) when a commit is missing */
+/** Sends the differences between two commits as text. @throws Refused (not found or gone) when a commit is missing */
 export async function sendDiff(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -67,7 +74,7 @@ export async function sendDiff(
 ): Promise<FastifyReply> {
   const signal = disconnectSignal(reply)
   const share = limits.diffs.shareOf(clientOf(request))
-  const text = await askGit(request, () => diffText(dir, from, to, { ...options, signal, share }))
+  const text = await askGit(request, to, () => diffText(dir, from, to, { ...options, signal, share }))
   return reply.type('text/plain; charset=utf-8').send(text)
 }
 
@@ -149,7 +156,7 @@ export async function readCommits(
   }
 }
 
-/** Returns the verification of a commit's signature. @throws Refused (not found) when the commit is missing */
+/** Returns the verification of a commit's signature. @throws Refused (not found or gone) when the commit is missing */
 export async function verificationOf(
   services: Services,
   request: FastifyRequest,
@@ -159,13 +166,13 @@ export async function verificationOf(
 ): Promise<Static<typeof VerificationWire>> {
   const { diffs } = services.gitLimits
   const flags = { stat: false, files: false, verification: true }
-  const { commits, verified } = await askGit(request, () =>
+  const { commits, verified } = await askGit(request, sha, () =>
     diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
       readCommits(services, gitDirOf(services, repoId), [sha], flags, question),
     ),
   )
   const [commit] = commits
-  if (commit === undefined) throw new Refused(refuse.notFound('the commit no longer exists'))
+  if (commit === undefined) throw missingCommit(sha, 'the commit no longer exists')
   return verificationWire(commit, verified ?? new Set())
 }
 

@@ -79,7 +79,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     const sha = await namedCommit(services, { request, reply }, repository, ref)
     const dir = gitDirOf(services, repository.id)
     const flags = commitFlags(request.query)
-    const found = await askGit(request, () =>
+    const found = await askGit(request, sha, () =>
       diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
         readCommits(services, dir, [sha], flags, question),
       ),
@@ -161,7 +161,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         }
         // Without path and times, because a client could vary them for the same work.
         const work = [dir, tip, path === undefined ? 'list' : 'list of a path'].join('\0')
-        const { total, found } = await askGit(request, () =>
+        const { total, found } = await askGit(request, tip, () =>
           rememberingFailure(work, () => diffs.ask(clientOf(request), disconnectSignal(reply), read)),
         )
         if (path !== undefined && total === 0) throw new Refused(refuse.notFound('no commit has this path'))

@@ -118,7 +118,7 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
           }
         }
         const work = [to.dir, from.dir, from.sha, to.sha, 'compare'].join('\0')
-        const { total, isCut, found } = await askGit(request, () =>
+        const { total, isCut, found } = await askGit(request, to.sha, () =>
           rememberingFailure(work, () => diffs.ask(clientOf(request), disconnectSignal(reply), read)),
         )
         sendCommitPaging(request, reply, services.publicUrl(), shown, total)

@@ -11,6 +11,7 @@ import { type Static, Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { commitFor, entryFor } from '../../api/contents/contents-at.ts'
 import { type Asking, ifServed } from '../../api/contents/reached-objects.ts'
+import { refsOf } from '../../api/contents/refs-in-time.ts'
 import { type FoundObject, lfsObjectsFor, openLfsFile } from '../../api/lfs/lfs-objects.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { clientOf } from '../../auth/requester.ts'
@@ -211,7 +212,7 @@ async function servedAt(
   path: string,
   kind?: NamedCommit['kind'],
 ) {
-  const found = await commitAndPath(gitDirOf(services, repository.id), path, kind)
+  const found = await commitAndPath(refsOf(services, repository.id), path, kind)
   return found && (await ifServed(services, asking, repository, found.commit)) && found
 }
 

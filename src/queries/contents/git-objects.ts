@@ -15,17 +15,19 @@ import {
   TREE_PAGE,
 } from '../../api/contents/git-objects.ts'
 import { type Asking, isServed, servedCommitOf } from '../../api/contents/reached-objects.ts'
+import { allRefsOf, refsOf, requireCommits } from '../../api/contents/refs-in-time.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { repositoryUrl, StatusParams } from '../../api/statuses/statuses.ts'
 import { clientOf } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { commitFacts } from '../../git/commits/commits.ts'
-import { noteOf } from '../../git/commits/notes.ts'
+import { NOTES, noteOf } from '../../git/commits/notes.ts'
 import { isSmall, smallBlobs } from '../../git/objects/blobs.ts'
 import { objectReaders } from '../../git/objects/object-readers.ts'
 import { rememberingFailure } from '../../git/process/remembered-failures.ts'
 import { isObjectId } from '../../git/refs/names.ts'
-import { listRefs, type Ref } from '../../git/refs/refs.ts'
+import { readRef } from '../../git/refs/ref-source.ts'
+import type { Ref } from '../../git/refs/refs.ts'
 import { tagFacts } from '../../git/refs/tags.ts'
 import { kindOf } from '../../git/trees/tree-entries.ts'
 import { listTree } from '../../git/trees/tree-listings.ts'
@@ -93,8 +95,8 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { diffs } = services.gitLimits
 
   /** All refs of a repository, also those of pull requests, by name. */
-  const refsOf = async (request: PageRequest, reply: FastifyReply, dir: string): Promise<Ref[]> =>
-    await diffs.ask(clientOf(request), disconnectSignal(reply), () => listRefs(dir))
+  const refsFor = async (request: PageRequest, reply: FastifyReply, repoId: number): Promise<Ref[]> =>
+    await diffs.ask(clientOf(request), disconnectSignal(reply), () => allRefsOf(services, repoId))
 
   async function* references(dir: string, refs: readonly Ref[], api: string) {
     for (let i = 0; i < refs.length; i += PART) {
@@ -151,7 +153,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
         const recursive = flagOf(query.recursive, false)
         const page = wholeNumber(query.page, 1, 1)
         const limit = Math.min(wholeNumber(query.per_page, 1, TREE_PAGE), TREE_PAGE)
-        const listing = await askGit(request, () =>
+        const listing = await askGit(request, sha, () =>
           rememberingFailure([dir, sha, 'tree', recursive].join('\0'), () =>
             diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
               listTree(dir, sha, { recursive }, question),
@@ -198,7 +200,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
       { schema: { tags, params: RepositoryParams, ...listSchema(ReferenceWire) } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const refs = await refsOf(request, reply, gitDirOf(services, repository.id))
+        const refs = await refsFor(request, reply, repository.id)
         return await sendReferences(request, reply, repository, refs)
       },
     )
@@ -215,9 +217,8 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const dir = gitDirOf(services, repository.id)
         const beginning = `refs/${request.params['*']}`
-        const all = await refsOf(request, reply, dir)
+        const all = await refsFor(request, reply, repository.id)
         const refs = all.filter(({ ref }) => ref.startsWith(beginning))
         if (refs.length === 0) throw new Refused(refuse.notFound('ref not found'))
         return await sendReferences(request, reply, repository, refs)
@@ -230,9 +231,12 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const sha = requireId(request.params.sha)
-        const tag = (await tagFacts(gitDirOf(services, repository.id), [sha])).get(sha)
-        if (tag === undefined || !(await isServed(services, { request, reply }, repository, sha)))
+        const { dir, onUnresolved } = refsOf(services, repository.id)
+        const tag = (await tagFacts(dir, [sha])).get(sha)
+        if (tag === undefined || !(await isServed(services, { request, reply }, repository, sha))) {
+          await onUnresolved?.(sha)
           throw new Refused(refuse.notFound('there is no tag object with that id'))
+        }
         return annotatedTagWire(tag, repositoryUrl(repository, services.publicUrl()))
       },
     )
@@ -253,11 +257,14 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const sha = await servedCommitOf(services, { request, reply }, repository, request.params.sha)
-        const dir = gitDirOf(services, repository.id)
+        const refs = refsOf(services, repository.id)
+        const { dir } = refs
         const flags = commitFlags(request.query)
-        const found = await askGit(request, () =>
+        const tip = await readRef(refs, NOTES)
+        if (tip !== null) await requireCommits(services, repository.id, [tip])
+        const found = await askGit(request, sha, () =>
           diffs.ask(clientOf(request), disconnectSignal(reply), async (question) => {
-            const note = await noteOf(dir, sha, question)
+            const note = tip === null ? undefined : await noteOf(dir, tip, sha, question)
             return note && { note, commits: await readCommits(services, dir, [note.commit], flags, question) }
           }),
         )

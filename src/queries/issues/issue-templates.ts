@@ -6,6 +6,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { onRepository, type RepositoryRequest } from '../../access/repository-access.ts'
+import { refsOf, requireCommits } from '../../api/contents/refs-in-time.ts'
 import {
   CONFIG_PATHS,
   DEFAULT_CONFIG,
@@ -21,7 +22,7 @@ import { readTemplates } from '../../domain/markup/template-reader.ts'
 import { smallBlobs } from '../../git/objects/blobs.ts'
 import { objectReaders } from '../../git/objects/object-readers.ts'
 import { createAnswerCache } from '../../git/process/answer-cache.ts'
-import { resolveRef } from '../../git/refs/refs.ts'
+import { readRef } from '../../git/refs/ref-source.ts'
 import { kindOf, nameOf } from '../../git/trees/tree-entries.ts'
 import { partsOf } from '../../git/trees/tree-path.ts'
 import { entryAt, readTree, treeOf } from '../../git/trees/trees.ts'
@@ -40,9 +41,15 @@ interface File {
 }
 
 /** The tree of the default branch; undefined when the repository is empty. */
-async function treeIn(dir: string, { defaultBranch }: RepositoryDocument): Promise<string | undefined> {
-  const commit = await resolveRef(dir, `refs/heads/${defaultBranch}`)
-  return commit === null ? undefined : treeOf(dir, commit)
+async function treeIn(
+  services: Services,
+  { id, defaultBranch }: RepositoryDocument,
+): Promise<string | undefined> {
+  const refs = refsOf(services, id)
+  const commit = await readRef(refs, `refs/heads/${defaultBranch}`)
+  if (commit === null) return undefined
+  await requireCommits(services, id, [commit])
+  return treeOf(refs.dir, commit)
 }
 
 async function filesAt(dir: string, tree: string, paths: readonly string[]): Promise<File[]> {
@@ -114,7 +121,7 @@ export function issueTemplateRoutes(services: Services): FastifyPluginAsyncTypeb
   ): Promise<T> {
     const { repository } = await onRepository(services, request, 'read')
     const dir = gitDirOf(services, repository.id)
-    const tree = await treeIn(dir, repository)
+    const tree = await treeIn(services, repository)
     return tree === undefined ? byDefault : ask(dir, tree, clientOf(request))
   }
   const configFor = async (request: FastifyRequest & RepositoryRequest) =>

@@ -6,6 +6,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ChangedFileWire, changedFileWire } from '../../api/contents/changed-files.ts'
 import { CommitWire } from '../../api/contents/commits.ts'
+import { requireCommits } from '../../api/contents/refs-in-time.ts'
 import { onPull, PullParams } from '../../api/pull-requests/pulls.ts'
 import { clientOf } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
@@ -64,15 +65,16 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { repository, pull, dir } = await pullInGit(services, request)
         const page = pageOf(request.query, services.config)
         const flags = commitFlags(request.query)
+        const start = pull.merged === null ? pull.base.sha : pull.mergeBase
+        await requireCommits(services, pull.repoId, [start, pull.head.sha])
         const read = async (question: Question) => {
           const { queue, signal } = question
-          const start = pull.merged === null ? pull.base.sha : pull.mergeBase
           const range = await commitRange(dir, start, pull.head.sha, { queue, signal })
           const ids = range.page(page.skip, page.limit)
           return { total: range.total, found: await readCommits(services, dir, ids, flags, question) }
         }
         const work = [dir, pull.base.sha, pull.head.sha, 'commits'].join('\0')
-        const { total, found } = await askGit(request, () =>
+        const { total, found } = await askGit(request, pull.head.sha, () =>
           rememberingFailure(work, () => diffs.ask(clientOf(request), disconnectSignal(reply), read)),
         )
         sendCommitPaging(request, reply, services.publicUrl(), page, total)
@@ -99,7 +101,8 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
         const whitespace = isWhitespace(query.whitespace) ? query.whitespace : 'show-all'
         const skipTo = query['skip-to'] ?? ''
         const head = pull.head.sha
-        const found = await askGit(request, () =>
+        await requireCommits(services, pull.repoId, [pull.mergeBase, head])
+        const found = await askGit(request, head, () =>
           changedFiles(dir, pull.mergeBase, head, {
             ...{ whitespace, skipTo, bounds },
             ask: (signal, answer) => diffs.ask(clientOf(request), signal, answer),
@@ -144,6 +147,7 @@ function diffRoutes(services: Services, prefix: string): FastifyPluginAsyncTypeb
       if (kind !== 'diff' && kind !== 'patch')
         throw new Refused(refuse.notFound('the path must end with .diff or .patch'))
       const { pull, dir } = await pullInGit(services, request)
+      await requireCommits(services, pull.repoId, [pull.mergeBase, pull.head.sha])
       const binary = flagOf(request.query.binary, false)
       const between = { dir, from: pull.mergeBase, to: pull.head.sha }
       return await sendUnchangingDiff(request, reply, services.gitLimits, between, { kind, binary })

@@ -48,7 +48,7 @@ export function repositoryQueryRoutes(services: Services): FastifyPluginAsyncTyp
         const usage = (await services.diskUsage.getMany([repository.id])).get(repository.id)
         if (usage?.languages?.commit === branch.commit.sha) return usage.languages.bytes
         const dir = gitDirOf(services, repository.id)
-        return await askGit(request, () =>
+        return await askGit(request, branch.commit.sha, () =>
           services.gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
             languagesOf(dir, branch.commit.sha, question),
           ),

@@ -1,6 +1,7 @@
 /** Reading tags: the read model finds them, and the repository's reader has their objects. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { onRepository } from '../../access/repository-access.ts'
+import { requireCommits } from '../../api/contents/refs-in-time.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { TagParams, TagWire, tagWires } from '../../api/tags/tags.ts'
 import { tagId } from '../../projections/models/tags/tags.fold.ts'
@@ -34,6 +35,7 @@ export function tagQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request) => {
         const { repository } = await onRepository(services, request, 'read')
         const tag = await tags.get(tagId(repository.id, request.params['*']))
+        if (tag !== undefined) await requireCommits(services, repository.id, [tag.sha])
         const [wire] = tag === undefined ? [] : await tagWires(services, repository, [tag])
         if (wire === undefined) throw notFoundIn(tags, 'tag not found')
         return wire

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { commitOfTagOrId } from '../../../src/git/commits/revision.ts'
+import { gitRefs } from '../../../src/git/refs/ref-source.ts'
 import { workTree } from '../../git-client.ts'
 
 t.test('a name of a tag or an id gives a commit', async (t) => {
@@ -13,17 +14,17 @@ t.test('a name of a tag or an id gives a commit', async (t) => {
   await work.git('tag', 'tree', 'HEAD^{tree}')
 
   await t.test('a tag gives its commit, annotated or not', async (t) => {
-    t.equal(await commitOfTagOrId(dir, 'light'), first)
-    t.equal(await commitOfTagOrId(dir, 'v/1.0'), second)
+    t.equal(await commitOfTagOrId(gitRefs(dir), 'light'), first)
+    t.equal(await commitOfTagOrId(gitRefs(dir), 'v/1.0'), second)
   })
 
   await t.test('an id gives its commit, also abbreviated and in upper case', async (t) => {
-    t.equal(await commitOfTagOrId(dir, second), second)
-    t.equal(await commitOfTagOrId(dir, second.toUpperCase()), second)
-    t.equal(await commitOfTagOrId(dir, second.slice(0, 12)), second)
-    t.equal(await commitOfTagOrId(dir, second.slice(0, 6)), undefined, 'too short')
+    t.equal(await commitOfTagOrId(gitRefs(dir), second), second)
+    t.equal(await commitOfTagOrId(gitRefs(dir), second.toUpperCase()), second)
+    t.equal(await commitOfTagOrId(gitRefs(dir), second.slice(0, 12)), second)
+    t.equal(await commitOfTagOrId(gitRefs(dir), second.slice(0, 6)), undefined, 'too short')
     await work.git('tag', '-f', first.slice(0, 7), second)
-    t.equal(await commitOfTagOrId(dir, first.slice(0, 7)), second, 'a tag wins over an id')
+    t.equal(await commitOfTagOrId(gitRefs(dir), first.slice(0, 7)), second, 'a tag wins over an id')
   })
 
   await t.test(
@@ -38,7 +39,8 @@ t.test('a name of a tag or an id gives a commit', async (t) => {
       // git itself would parse these as an id, and as a branch of this name.
       names.push(`v1-1-g${second.slice(0, 10)}`, 'shadow')
       await work.git('update-ref', 'refs/heads/refs/tags/shadow', second)
-      for (const name of names) t.equal(await commitOfTagOrId(dir, name), undefined, JSON.stringify(name))
+      for (const name of names)
+        t.equal(await commitOfTagOrId(gitRefs(dir), name), undefined, JSON.stringify(name))
     },
   )
 })
