@@ -3,6 +3,7 @@
  * remove or insert an event afterwards, one would have to change all later events of the stream.
  */
 import { hash as digest } from 'node:crypto'
+import { leafHash } from '../../domain/transparency/merkle-tree.ts'
 import type { EventMetadata, EventText, NewEvent, RecordedEvent, StoredText } from './event-store.ts'
 
 /** The revision and hash of a stream's last event: the next event needs both. An empty stream has -1 and null. */
@@ -80,6 +81,15 @@ export function chainProblem(event: RecordedEvent, end: StreamEnd): string | und
   if (hash !== hashOf(event)) return 'its hash does not match its contents'
   if (previous !== end.hash) return 'it does not follow the event before it: it names another hash'
   return undefined
+}
+
+/**
+ * Returns the leaf of an event in the Merkle tree over the log: the hash of the 32 bytes of the event's own hash.
+ * @throws TypeError for an event without a hash
+ */
+export function leafOf({ stream, revision, metadata }: RecordedEvent): Buffer {
+  if (metadata.hash === undefined) throw new TypeError(`${stream}@${revision} carries no hash`)
+  return leafHash(Buffer.from(metadata.hash, 'base64url'))
 }
 
 // JSON text stays the same when it is parsed and written again, so every store gives the same hash.
