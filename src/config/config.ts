@@ -65,6 +65,9 @@ function requireAgreement(values: Values): void {
       )
     }
   }
+  if (values.logSigningKey !== undefined && values.publicUrl === undefined) {
+    throw new ConfigError('PUBLIC_URL', 'is not set, but LOG_SIGNING_KEY needs it: it names the log')
+  }
   if (!values.localPasswords && values.oidcIssuer === undefined) {
     throw new ConfigError('LOCAL_PASSWORDS', 'is "off", but must be on without OIDC_ISSUER')
   }

@@ -171,6 +171,10 @@ export const table = {
     meaning:
       "File in git's allowed-signers format: the trusted signers for branches that require signed commits",
   }),
+  logSigningKey: setting('LOG_SIGNING_KEY', file, {
+    meaning:
+      'Private Ed25519 key (a PEM file) that signs a checkpoint of the log every hour; none are signed if unset. Needs `PUBLIC_URL`',
+  }),
   maxBodyBytes: setting('MAX_BODY_BYTES', bytes('from 1KiB to 1GiB', 2 ** 10, 2 ** 30), {
     default: '4MiB',
     meaning: 'Maximum size of a JSON body; larger ones, or more than 10,000 values, get 413',

@@ -17,6 +17,7 @@ import {
 } from './catalog/keys.ts'
 import { type LabelEvent, labelEvents } from './catalog/labels.ts'
 import { type LfsEvent, lfsEvents } from './catalog/lfs.ts'
+import { type LogEvent, logEvents } from './catalog/log.ts'
 import { type MilestoneEvent, milestoneEvents } from './catalog/milestones.ts'
 import {
   type FollowEvent,
@@ -96,6 +97,7 @@ export const CATALOGUE = {
   ...sequenceEvents,
   ...claimEvents,
   ...abandonedEvents,
+  ...logEvents,
 } satisfies Record<DomainEvent['type'], TSchema>
 
 export type DomainEvent =
@@ -130,6 +132,7 @@ export type DomainEvent =
   | SequenceEvent
   | ClaimEvent
   | AbandonedEvent
+  | LogEvent
 
 /** Fields that the log adds to an event. */
 export type Envelope = Omit<RecordedEvent, 'type' | 'data'>

@@ -35,6 +35,8 @@ export const subscriptionStream = (repoId: number, index: number, userId: number
 export const referencesStream = (repoId: number, text: string) => `references-${repoId}.${text}`
 /** The upgrades of the served blockchain. */
 export const UPGRADE_STREAM = 'upgrade-chain'
+/** The signed checkpoints of the log. */
+export const LOG_CHECKPOINTS_STREAM = 'log-checkpoints'
 /** Whether the stream belongs to a pull request (and not to an issue). */
 export const isPullStream = (stream: string) => stream.startsWith('pull-')
 /** Whether the stream belongs to an issue (and not to a pull request). */
@@ -88,7 +90,7 @@ export const claimKeys = {
 }
 
 const CATEGORIES =
-  /^(?:user|org|repo|git|pull|issue|label|milestone|checks|reads|lfs|webhook|release|follow|ssh-key|deploy-key|gpg-key|subscription|references|upgrade|numbers|ids|claim)-/
+  /^(?:user|org|repo|git|pull|issue|label|milestone|checks|reads|lfs|webhook|release|follow|ssh-key|deploy-key|gpg-key|subscription|references|upgrade|numbers|ids|claim|log)-/
 
 /** Whether a stream has a name like Mergelog's. Another application on the same server may use such a name, too. */
 export const isStreamName = (stream: string) => CATEGORIES.test(stream)

@@ -5,6 +5,7 @@ import { deletedIssues } from './issues/deleted-issues.ts'
 import { mentions } from './issues/mentions.ts'
 import { references } from './issues/references.ts'
 import { lfsObjects } from './lfs/lfs-objects.ts'
+import { createCheckpointSigner } from './log-checkpoints.ts'
 import type { ProcessManager } from './process-manager.ts'
 import { createProcessRunner } from './process-runner.ts'
 import { headBranches } from './pull-requests/head-branches.ts'
@@ -29,6 +30,7 @@ export function createBackground(
 ) {
   const { log, events, readStore, projector, nodes } = services
   const maintenance = createMaintenance(services, signal)
+  const checkpointSigner = createCheckpointSigner(services, signal)
   const webhooks = createWebhooks(services, signal)
   const lateMerges = createLateMerges(services, signal)
   const scheduledMerges = createScheduledMerges(services, signal)
@@ -68,6 +70,7 @@ export function createBackground(
       webhooks.start(webhookRunner.lease)
       for (const runner of processes) await runner.start()
       maintenance.start()
+      checkpointSigner.start()
       lateMerges.start(pullRunner.lease)
       scheduledMerges.start(scheduledRunner.lease)
     },
@@ -75,6 +78,7 @@ export function createBackground(
     async stop(): Promise<void> {
       await Promise.all([
         maintenance.stopped(),
+        checkpointSigner.stopped(),
         webhooks.stopped(),
         lateMerges.stopped(),
         scheduledMerges.stopped(),

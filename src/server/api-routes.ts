@@ -85,6 +85,7 @@ import { timelineRoutes } from '../queries/issues/timeline.ts'
 import { gpgKeyQueryRoutes } from '../queries/keys/gpg-keys.ts'
 import { keyQueryRoutes } from '../queries/keys/keys.ts'
 import { labelQueryRoutes } from '../queries/labels/labels.ts'
+import { logCheckpointRoutes } from '../queries/log/checkpoints.ts'
 import { milestoneQueryRoutes } from '../queries/milestones/milestones.ts'
 import { notificationQueryRoutes } from '../queries/notifications/notifications.ts'
 import { subscriptionQueryRoutes } from '../queries/notifications/subscriptions.ts'
@@ -246,6 +247,7 @@ export const API_ROUTES: readonly Routes[] = [
   // The log
   historyRoutes,
   replayRoutes,
+  logCheckpointRoutes,
 
   // Site administration
   nodeRoutes,

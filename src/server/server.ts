@@ -27,12 +27,14 @@ import { refuseMissingDisks } from '../processes/missing-disks.ts'
 import { recoverPushes, takeOverTurn } from '../processes/recovery.ts'
 import { createRecoveryRounds } from '../processes/recovery-rounds.ts'
 import { createDiskUsage } from '../projections/installation/disk-usage.ts'
+import { openLogTree } from '../projections/installation/log-tree.ts'
 import { createLiveEvents } from '../projections/live/live-events.ts'
 import { createWebhookDeliveries } from '../projections/models/webhooks/webhook-deliveries.fold.ts'
 import type { AroundBatch } from '../projections/projector/batch-writer.ts'
 import { READ_MODELS } from '../projections/views/views.ts'
 import { createMoments } from '../queries/history/moments/moments.ts'
 import { createHistoryCaches } from '../services/history/history-caches.ts'
+import { createLogCheckpoints } from '../services/log-checkpoints.ts'
 import { viewsOfMoment } from '../services/moment.ts'
 import type { Services } from '../services/services.ts'
 import { createClaimAges } from '../services/writes/claim-ages.ts'
@@ -48,7 +50,7 @@ import { connectionLimits, trustedProxies } from './client-limits.ts'
 import { prepareDataDir } from './data-directory.ts'
 import { closeInTime, drain } from './drain.ts'
 import { createReadModels } from './read-models.ts'
-import { requireGit, requireReadableEnd, requireSigningKey } from './start-checks.ts'
+import { readLogSigner, requireGit, requireReadableEnd, requireSigningKey } from './start-checks.ts'
 import { openEvents, openNodes, openReadStores, withOpenTexts } from './stores.ts'
 
 export type Server = Awaited<ReturnType<typeof startServer>>
@@ -86,6 +88,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   limitGitMemory(config.gitMemoryBytes)
   const git = await requireGit()
   await requireSigningKey(config)
+  const logSigner = await readLogSigner(config)
   const certificate = await requireCertificate(config)
   const { gitDir, unlock } = await prepareDataDir(config, log, git)
 
@@ -180,6 +183,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     startedAt,
     startedAfter: beginning,
     historyCaches,
+    checkpoints: logSigner && createLogCheckpoints(events, openLogTree(readStore, stored), logSigner),
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
@@ -192,6 +196,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   await inStart(() => events.keys.ahead())
   await inStart(() => services.diskUsage.prepare())
   await inStart(() => services.webhookDeliveries.prepare())
+  await inStart(async () => services.checkpoints?.tree.prepare())
   await inStart(() => projector.start())
   await inStart(() => refuseMissingDisks(services))
   await inStart(() => recoverPushes(services))

@@ -1,4 +1,6 @@
 /** Checks at start, so that damage and wrong settings do not first show in a request. */
+import { createPrivateKey, type KeyObject } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { type Config, ConfigError } from '../config/config.ts'
 import { OperatorError } from '../errors/operator-error.ts'
 import type { EventStore } from '../events/store/event-store.ts'
@@ -6,6 +8,7 @@ import { signingKeyProblem } from '../git/commits/signatures.ts'
 import { prepareLaunches } from '../git/process/launcher.ts'
 import { gitOutput } from '../git/process/run.ts'
 import { installPushHook } from '../git/push/push-hook.ts'
+import type { LogSigner } from '../services/log-checkpoints.ts'
 
 const LEAST_GIT = { major: 2, minor: 39 }
 
@@ -39,6 +42,26 @@ function isOlder(version: string): boolean {
 export async function requireSigningKey({ signingKey }: Config): Promise<void> {
   const problem = signingKey === undefined ? undefined : await signingKeyProblem(signingKey)
   if (problem !== undefined) throw new ConfigError('SIGNING_KEY', `cannot be used: ${problem}`)
+}
+
+/** Reads the key that signs the log; undefined without `LOG_SIGNING_KEY`. @throws ConfigError */
+export async function readLogSigner({ logSigningKey, publicUrl }: Config): Promise<LogSigner | undefined> {
+  if (logSigningKey === undefined || publicUrl === undefined) return undefined
+  const { host, pathname } = new URL(publicUrl)
+  // A name of a key must not have a plus sign.
+  const origin = `${host}${pathname}`.replace(/\/$/, '').replaceAll('+', '%2B')
+  let privateKey: KeyObject
+  try {
+    privateKey = createPrivateKey(await readFile(logSigningKey))
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error)
+    throw new ConfigError('LOG_SIGNING_KEY', `cannot be used: ${problem}`)
+  }
+  if (privateKey.asymmetricKeyType === 'ed25519') return { origin, privateKey }
+  throw new ConfigError(
+    'LOG_SIGNING_KEY',
+    'is not an Ed25519 key: make one with "openssl genpkey -algorithm ed25519"',
+  )
 }
 
 /** Checks that git can run the hook of pushes. @throws ConfigError */

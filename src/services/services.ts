@@ -18,6 +18,7 @@ import type { Views } from '../projections/views/views.ts'
 import type { AttachmentFiles } from '../storage/attachments/files.ts'
 import type { FreeSpace } from '../storage/free-space.ts'
 import type { HistoryCaches } from './history/history-caches.ts'
+import type { LogCheckpoints } from './log-checkpoints.ts'
 import type { Moments } from './moment.ts'
 import type { SecretStore } from './secret-store.ts'
 import type { WriteState } from './writes/write-state.ts'
@@ -67,6 +68,8 @@ export interface Services {
   attachments: AttachmentFiles
   /** The caches of history reads. */
   historyCaches: HistoryCaches
+  /** The signed checkpoints of the log; undefined without `LOG_SIGNING_KEY`. */
+  checkpoints: LogCheckpoints | undefined
   /** New events, for the clients that follow the log live. */
   live: LiveEvents
   /** The URL at which clients reach this server, without a trailing slash. Every URL in an answer begins with it. */

@@ -124,6 +124,7 @@ export async function identityApp(
     pushJournal: await openPushJournal(join(dir, 'pushes')),
     historyCaches,
     moments,
+    checkpoints: undefined,
     live: createLiveEvents({ events, projector, toJson: historyJson, log: app.log }),
     publicUrl,
   }

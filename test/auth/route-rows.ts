@@ -169,6 +169,9 @@ export const ROWS: Readonly<Record<string, Row>> = {
     upgrade(`${sdk}/upgraded_consensus_state/:last_height`),
     row('everybody 200', () => ({ path: { last_height: 5 } })),
   ),
+  // The log of this server is not signed.
+  'GET /api/v1/log/checkpoint': row('everybody 404'),
+  'GET /api/v1/log/proof': row('everybody 404', () => ({ query: { from: '1' } })),
   // It sends to the page of the documentation.
   'GET /api/docs/static/index.html': row('everybody 302'),
   'GET /api/docs/static/*': row('everybody 200', () => ({ path: { '*': 'swagger-ui.css' } })),

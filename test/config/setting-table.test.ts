@@ -392,6 +392,16 @@ const cases: Record<SettingName, Case> = {
     ],
     invalid: [['a\0b', /must be the path of a file/]],
   },
+  LOG_SIGNING_KEY: {
+    key: 'logSigningKey',
+    unset: undefined,
+    beside: { PUBLIC_URL: 'https://git.example.org' },
+    valid: [
+      ['/etc/mergelog/log.pem', '/etc/mergelog/log.pem'],
+      ['log.pem', resolve('log.pem')],
+    ],
+    invalid: [['a\0b', /must be the path of a file/]],
+  },
   ALLOWED_SIGNERS: {
     key: 'allowedSigners',
     unset: undefined,

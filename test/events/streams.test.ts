@@ -5,6 +5,7 @@ t.test('each stream of Mergelog is recognized by its name', async (t) => {
   const { isStreamName } = streams
   const made = [
     streams.UPGRADE_STREAM,
+    streams.LOG_CHECKPOINTS_STREAM,
     streams.checksStream(1, 'abc'),
     streams.lfsLockStream(1, 'abc'),
     streams.sshKeyStream('abc'),

@@ -67,6 +67,7 @@ t.test('every decider gets commands, and each of its events happens', async (t) 
     'IssueRead',
     'LeftDocumentsRemoved',
     'LfsObjectsAdded',
+    'LogCheckpointSigned',
     'NotificationMarked',
     'ReferencesRecorded',
     'UsersMentioned',

@@ -13,6 +13,8 @@ export const OPERATIONS: Readonly<
     'GET /repos/:owner/:repo/issues/:index/history': ['issueGetHistory', 'Get the history of an issue'],
     'GET /repos/:owner/:repo/history': ['repoGetHistory', 'Get the history of a repository'],
     'GET /admin/history': ['adminGetHistory', 'Get the history of the whole site'],
+    'GET /log/checkpoint': ['logGetCheckpoint', 'Get the latest signed checkpoint of the log'],
+    'GET /log/proof': ['logGetProof', 'Get the proof that the log only grew between two sizes'],
   },
   replay: {
     'GET /repos/:owner/:repo/pulls/:index/replay': ['pullReplay', 'Get a pull request as it was at a revision or a time'],
