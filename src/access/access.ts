@@ -91,7 +91,7 @@ function teamAccess(repository: RepositoryDocument, requester: AccountDocument):
   return teamsWith(repository, requester).flatMap((id) => requester.teams[`${id}`]?.permission ?? [])
 }
 
-/** Whether the requester has access only because everybody has: then the people of the repository are not theirs to see. */
+/** Whether the requester has public access only, and so may not see the people of the repository. */
 export function isPublicReaderOnly(
   repository: RepositoryDocument,
   requester: AccountDocument | null,

@@ -1,9 +1,7 @@
 /** Refuses changes of an archived repository, apart from its settings and access. Pure. */
 import { coded, type Refusal, refuse } from '../errors/refusal.ts'
 
-/**
- * Routes under `/repos/{owner}/{repo}` that may change while the repository is archived, by their next path segment.
- */
+/** The routes that stay allowed in an archived repository, by their path segment after `/repos/{owner}/{repo}`. */
 const STILL_CHANGES: ReadonlySet<string> = new Set([
   // The repository itself: its settings, and its deletion.
   '',

@@ -34,7 +34,7 @@ export function isPattern(text: string): boolean {
   return /[*?[\]{}\\]/.test(text)
 }
 
-/** Why the pattern is malformed; undefined when it is not. */
+/** Returns why the pattern is malformed; undefined for a valid one. */
 export function globProblem(pattern: string): string | undefined {
   const parsed = parse(pattern, undefined)
   return 'problem' in parsed ? parsed.problem : undefined

@@ -5,10 +5,10 @@ import { type Access, atLeast } from './access.ts'
 import { globMatches, isPattern } from './glob.ts'
 
 /**
- * The rule that protects a branch, as in Gitea since 1.23: of those that match, the one with the lowest priority number. Of
- * several with that number it is the one with exactly the name, then one without special characters, then the oldest.
- * `protections` are in the order of their priorities. A rule without special characters ignores case. In a pattern, `*` does
- * not match slashes and `**` does.
+ * Returns the rule that protects a branch, as in Gitea since 1.23: the matching rule with the lowest priority number. Among
+ * equal numbers, the exact name comes first, then rules without special characters, then the oldest. `protections` are in
+ * the order of their priorities. A rule without special characters ignores case. In a pattern, `*` does not match slashes
+ * and `**` does.
  */
 export function protectionOf(
   protections: readonly BranchProtection[],
@@ -64,30 +64,31 @@ export type ChecksOutcome = 'success' | 'pending' | 'failed'
  * Returns the outcome of a commit's latest statuses by context. Required contexts are patterns, in which `*` also
  * matches slashes. Each must match at least one posted context, and all matches must be `success` or `skipped`. Without
  * required contexts, at least one status must be posted and all must be one of these. `warning` is not a success. A
- * failed status decides even if others are pending. `rest` is called between matches to yield: many names against long
+ * failed status decides even if others are pending. `pause` is called between matches to yield: many names against long
  * patterns take seconds.
  */
 export async function checksOutcome(
   { contexts }: { contexts: readonly string[] },
   posted: ReadonlyMap<string, CommitState>,
-  rest: () => Promise<void>,
+  pause: () => Promise<void>,
 ): Promise<ChecksOutcome> {
   if (contexts.length === 0) return worst(posted.size === 0 ? ['pending'] : [...posted.values()])
   const states = new Set<CommitState>()
-  for (const context of contexts) for (const state of await statesOf(context, posted, rest)) states.add(state)
+  for (const context of contexts)
+    for (const state of await statesOf(context, posted, pause)) states.add(state)
   return worst([...states])
 }
 
 async function statesOf(
   context: string,
   posted: ReadonlyMap<string, CommitState>,
-  rest: () => Promise<void>,
+  pause: () => Promise<void>,
 ): Promise<Iterable<CommitState>> {
   if (!isPattern(context)) return [posted.get(context) ?? 'pending']
   const matching = new Set<CommitState>()
   for (const [name, state] of posted) {
     if (globMatches(context, name)) matching.add(state)
-    await rest()
+    await pause()
   }
   return matching.size === 0 ? ['pending'] : matching
 }

@@ -5,8 +5,8 @@ import type { Member } from './protection-rules.ts'
 import { isRegex, regexMatches } from './tag-regex.ts'
 
 /**
- * As in Gitea, a tag that no protection matches is for all writers; any other one only for the users and teams that one of
- * its protections names, also among admins.
+ * As in Gitea, all writers control an unprotected tag. Only users and teams that a matching protection names control a
+ * protected one; an admin must be named, too.
  */
 export function mayControlTag(
   protections: readonly Pick<TagProtection, 'pattern' | 'users' | 'teams'>[],

@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache'
 import { RE2JS } from 're2js'
 
-/** The most parts that all expressions of a repository may have together, with repetitions written out. */
+/** Maximum number of parts of all expressions of a repository together, with repetitions written out. */
 export const MAX_REGEX_SIZE = 150
 
 /** Whether a pattern is a regular expression. */
@@ -15,7 +15,7 @@ export const isRegex = (pattern: string) =>
 
 const sourceOf = (pattern: string) => pattern.slice(1, -1)
 
-/** Why an expression is not taken; undefined when it is. */
+/** Returns why an expression is refused; undefined for a valid one. */
 export function regexProblem(pattern: string): string | undefined {
   const source = sourceOf(pattern)
   // It would hide the rest of the pattern from the size count.
@@ -27,14 +27,14 @@ export function regexProblem(pattern: string): string | undefined {
     RE2JS.compile(source)
     return undefined
   } catch (error) {
-    return `is no regular expression of RE2: ${error instanceof Error ? error.message : String(error)}`
+    return `is not a regular expression of RE2: ${error instanceof Error ? error.message : String(error)}`
   }
 }
 
 /** An escape, a set of characters, a repetition, or any other character. */
 const PART = /^(?:\\.|\[\^?\]?(?:\\.|\[:\w*:\]|[^\]\\])*\]?|\{\d+(?:,\d*)?\}|.)/su
 
-/** How many parts an expression has when each `{n,m}` is written out: at least as many as its program has steps. */
+/** Returns the number of parts of an expression with each `{n,m}` written out: at least the number of its program's steps. */
 export function regexSize(pattern: string): number {
   const source = sourceOf(pattern)
   /** The sizes of the open groups so far, and of the last part of each. */
@@ -53,7 +53,7 @@ export function regexSize(pattern: string): number {
       const { size } = open.pop() ?? { size: 0 }
       add(size)
     } else if (/^\{\d/.test(part)) {
-      // Each part that may be missing takes one more.
+      // An optional part takes one more step.
       const counts = (part.match(/\d+/g) ?? []).map(Number)
       const times = Math.max(1, ...counts) * (counts.length > 1 || part.includes(',') ? 2 : 1)
       const group = top()

@@ -1,4 +1,4 @@
-/** Which teams a user is in. The Owners of an organization have the id of the organization. Pure. */
+/** The teams of a user. The Owners of an organization have the id of the organization. Pure. */
 
 import type { RepositoryDocument } from '../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../projections/models/users/accounts.fold.ts'
@@ -14,13 +14,13 @@ export const teamIdsOf = (user: Member): number[] => [
   ...ownedBy(user),
 ]
 
-/** A user as rules that name users and teams of a repository see one. */
+/** Returns a user with those teams that have the repository. */
 export const memberOf = (
   repository: Pick<RepositoryDocument, 'ownerId' | 'ownerKind' | 'teams'>,
   user: Member & { id: number },
 ) => ({ id: user.id, teams: teamsWith(repository, user) })
 
-/** The ids of a user's teams that have the repository now. A team of a former owner has not. */
+/** Returns the ids of a user's teams that have the repository now. Teams of a former owner do not. */
 export function teamsWith(
   { ownerId, ownerKind, teams }: Pick<RepositoryDocument, 'ownerId' | 'ownerKind' | 'teams'>,
   user: Member,

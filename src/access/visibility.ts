@@ -47,7 +47,7 @@ export const maySeeMembership = (
 /** Returns the ids that stand for a user in `readers` of repositories: the user, organizations and teams. */
 export const readerIdsOf = ({ grantIds }: AccountDocument): readonly number[] => grantIds
 
-/** Returns those of the user's teams only. */
+/** Returns only those ids that stand for the user's teams. */
 export function teamReaderIdsOf({ teams }: AccountDocument): number[] {
   return Object.entries(teams).map(([id, { organizationId, allRepositories }]) =>
     allRepositories ? allRepositoriesOf(organizationId) : Number(id),

@@ -26,7 +26,7 @@ declare module 'fastify' {
     forOldPassword?: true
     /** Whether a request is authorized without an account; then it is anonymous. */
     admits?: (request: FastifyRequest) => boolean
-    /** Whether it is for a page: a session signs in, too. */
+    /** Whether the route is for pages: a session signs in, too. */
     forPages?: true
     /** Whether the answer is sent even when the request itself has ended its sign-in. */
     outlivesSignIn?: true

@@ -28,7 +28,7 @@ export interface OpenRequests {
   watch(signIn: SignIn, since: number, end: () => void): () => void
   /** Called by the projector after the views with the documents that it wrote. */
   applied(touched: readonly Touched[]): void
-  /** Any document of a collection may have changed. */
+  /** Called when any document of a collection may have changed. */
   exchanged(collection: string): void
 }
 
@@ -44,7 +44,7 @@ export function createOpenRequests(services: SignInServices): OpenRequests {
       const [now, token, isSecret, isOpen] = await Promise.all([
         accounts.get(`${account.id}`),
         tokenId === null ? undefined : tokens.get(`${tokenId}`),
-        // The secret goes at once, also while the read model of tokens stands still.
+        // The secret is deleted at once, even when the read model of tokens has stopped.
         tokenId === null ? false : hasSecret(services.secrets, tokenId),
         session === undefined || hasSession(services.secrets, session),
       ])

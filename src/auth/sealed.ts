@@ -1,10 +1,10 @@
-/** Text that a client keeps for us and can neither read nor change: AES-256 in GCM. */
+/** Encrypts text that a client keeps for the server and can neither read nor change: AES-256 in GCM. */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** A key for one purpose, from a secret that all nodes know. */
+/** Derives a key for one purpose from a secret that all nodes know. */
 export function keyFor(purpose: string, secret: string): Buffer {
   return Buffer.from(hkdfSync('sha256', secret, '', `mergelog ${purpose}`, 32))
 }
@@ -17,7 +17,7 @@ export function seal(text: string, key: Buffer): string {
   return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url')
 }
 
-/** The text; undefined when it was not sealed with this key. */
+/** Returns the text; undefined when it was not sealed with this key. */
 export function unseal(sealed: string, key: Buffer): string | undefined {
   const bytes = Buffer.from(sealed, 'base64url')
   if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined

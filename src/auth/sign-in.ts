@@ -1,4 +1,4 @@
-/** Signing in with an `Authorization` header: passwords, after the login or the e-mail address, and access tokens. */
+/** Signs in by an `Authorization` header: a login or e-mail address with its password, or an access token. */
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../config/address-ranges.ts'
@@ -51,7 +51,7 @@ const NO_PASSWORDS = refuse.unauthenticated(
 
 const FIVE_MINUTES_MS = 5 * 60_000
 
-/** How long a sign-in waits for read models that catch up after a start. */
+/** Maximum wait of a sign-in for the read models after a start, in milliseconds. */
 const CATCH_UP_MS = 5000
 
 /** Maximum number of recently verified passwords: enough for 10,000 users who send theirs with every request. */
@@ -112,7 +112,7 @@ export function createAuthenticate(
 
   async function byPassword(name: string, password: string, network: string): Promise<Identity | undefined> {
     const nameKey = name.toLowerCase()
-    // `admin` can sign in when the provider is away, and before anybody else can.
+    // `admin` can sign in while the provider does not answer, and before the first user exists.
     if (!config.localPasswords && nameKey !== FIRST_ADMIN) throw new Refused(NO_PASSWORDS)
     if (password.length > MAX_PASSWORD) return undefined
 
@@ -128,9 +128,9 @@ export function createAuthenticate(
     const cacheKey = cacheKeyOf(nameKey, password, hash)
     const attempt = { password, hash, nameKey, network }
     const isKnown = verified.get(cacheKey) === hash
-    const right = isKnown || (await check(cacheKey, attempt))
-    if (!isKnown && right) verified.set(cacheKey, hash)
-    if (!right || stored === undefined || account === undefined) return undefined
+    const isCorrect = isKnown || (await check(cacheKey, attempt))
+    if (!isKnown && isCorrect) verified.set(cacheKey, hash)
+    if (!isCorrect || stored === undefined || account === undefined) return undefined
     if (stored.unused) {
       // If this fails, the next start prints the hint about the password again.
       const same = { weaker: hash, stronger: hash }
@@ -148,7 +148,7 @@ export function createAuthenticate(
       .update(JSON.stringify([nameKey, password, hash]))
       .digest('base64')
 
-  /** Hashes the password, now known, at the present cost. One at a time per user. */
+  /** Hashes a verified password at the present cost. One at a time per user. */
   async function strengthen(account: AccountDocument, attempt: Attempt): Promise<void> {
     const { password, hash: weaker, nameKey, network } = attempt
     if (strengthening.has(account.id)) return

@@ -30,19 +30,19 @@ export const textKeyCollection: Collection<TextKeyDocument> = { name: 'text_keys
 const MADE = 0
 const DESTROYED = 1
 
-/** The keys of the first block, and of the largest. A block that is used up quickly is followed by a larger one. */
+/** Number of keys in the first block, and in the largest. A larger block follows one that is used up quickly. */
 const FIRST_BLOCK = 64
 const LARGEST_BLOCK = 2048
-/** How long a block should last, in milliseconds. */
+/** Intended lifetime of a block, in milliseconds. */
 const LASTS_MS = 1000
-/** The most keys in memory, about 200 bytes each. */
+/** Maximum number of cached keys, about 200 bytes each. */
 const MAX_KEYS = 20_000
-const AT_ONCE = 1000
+const BATCH = 1000
 
-/** The keys in a store. It must have the collection: `secretCollections`. */
+/** Creates the keys in a store, which must have the collection: `secretCollections`. */
 export function createTextKeys(secrets: ReadStore): TextKeys {
   let known = newCache()
-  /** Keys that were made and not given out, the next one last. */
+  /** Unused keys, the next one last. */
   let free: TextKey[] = []
   let size = FIRST_BLOCK
   let madeAt = 0
@@ -59,7 +59,7 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
     const block = `${Date.now().toString(36).padStart(9, '0')}${randomBytes(6).toString('base64url')}`
     const bytes = randomBytes(size * KEY_BYTES)
     const made = Array.from({ length: size }, (_, i): TextKey => {
-      // A part would keep the bytes of all of them in memory.
+      // A subarray would keep the whole block in memory.
       const key = unpooledBuffer(bytes.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES))
       return { id: `${block}.${i.toString(36).padStart(3, '0')}`, key }
     })
@@ -75,8 +75,8 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
 
   async function stored(ids: readonly string[]): Promise<Map<string, Buffer | Erased>> {
     const found = new Map<string, Buffer | Erased>()
-    for (let i = 0; i < ids.length; i += AT_ONCE) {
-      for (const { id, body } of await secrets.getMany(textKeyCollection, ids.slice(i, i + AT_ONCE))) {
+    for (let i = 0; i < ids.length; i += BATCH) {
+      for (const { id, body } of await secrets.getMany(textKeyCollection, ids.slice(i, i + BATCH))) {
         // A damaged document is skipped.
         if (!isTextKey(body)) continue
         found.set(id, 'key' in body ? unpooledBuffer(Buffer.from(body.key, 'base64url')) : body.erased)
@@ -101,11 +101,11 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
       free.push(...keys)
     },
     async find(ids) {
-      const ofNow = known
+      const current = known
       const found = new Map<string, Buffer | Erased>()
       const missing: string[] = []
       for (const id of ids) {
-        const key = ofNow.get(id)
+        const key = current.get(id)
         if (key === undefined) missing.push(id)
         else found.set(id, key)
       }
@@ -113,7 +113,7 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
       for (const [id, key] of await stored(missing)) {
         found.set(id, key)
         // An erasure since then has replaced the cache. Destroyed keys are not cached, since they are few.
-        if (Buffer.isBuffer(key)) ofNow.set(id, key)
+        if (Buffer.isBuffer(key)) current.set(id, key)
       }
       return found
     },
@@ -121,9 +121,9 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
       const there = await stored(ids)
       const left = ids.filter((id) => there.get(id) === undefined || Buffer.isBuffer(there.get(id)))
       const body: TextKeyDocument = { erased }
-      for (let i = 0; i < left.length; i += AT_ONCE) {
+      for (let i = 0; i < left.length; i += BATCH) {
         await secrets.apply(
-          left.slice(i, i + AT_ONCE).map((id): Change => {
+          left.slice(i, i + BATCH).map((id): Change => {
             return { op: 'put', collection: textKeyCollection, id, position: DESTROYED, body }
           }),
           new Map(),

@@ -18,14 +18,14 @@ export type ScopeLevel = 'read' | 'write'
 const KNOWN = new Set(['all', ...SCOPE_CATEGORIES.flatMap((name) => [`read:${name}`, `write:${name}`])])
 
 /**
- * The scopes that a token cannot have. `public-only` is one of them: we don't enforce it, so accepting it would
+ * Returns the scopes that a token cannot have. `public-only` is one of them: it is not enforced, so accepting it would
  * mislead.
  */
 export function unknownScopes(scopes: readonly string[]): string[] {
   return scopes.filter((scope) => !KNOWN.has(scope))
 }
 
-/** Each scope once, in Gitea's order. `write` includes `read`, and `write` for all categories is `all`. */
+/** Returns each scope once, in Gitea's order. `write` includes `read`, and `write` for all categories is `all`. */
 export function normalScopes(scopes: readonly string[]): string[] {
   const granted = new Set(scopes)
   if (granted.has('all') || SCOPE_CATEGORIES.every((name) => granted.has(`write:${name}`))) return ['all']
@@ -35,7 +35,7 @@ export function normalScopes(scopes: readonly string[]): string[] {
   })
 }
 
-/** The scopes that a request needs and the token lacks. */
+/** Returns the scopes that a request needs and the token lacks. */
 export function missingScopes(
   scopes: readonly string[],
   categories: readonly ScopeCategory[],

@@ -30,7 +30,7 @@ async function write(secrets: ReadStore, body: TokenUse): Promise<void> {
   await secrets.apply([{ op: 'put', collection: tokenUses, id, position, body }], new Map())
 }
 
-/** When these tokens were last used, by their ids. Those that never were are left out. */
+/** Returns the times of the last uses of tokens, by token id. Unused tokens are left out. */
 export async function tokenUsesOf(
   secrets: ReadStore,
   tokenIds: readonly number[],

@@ -19,12 +19,12 @@ export const webhookConfigs: Collection<WebhookConfig> = { name: 'webhook_config
 /** Secrets are not folded from the log, so they have no real position. */
 const position = 0
 
-/** Resolves when it is on disk. It counts from the event on that names it. */
+/** Resolves when it is on disk. It takes effect with the event that names it. */
 export async function keepWebhookConfig(secrets: ReadStore, body: WebhookConfig): Promise<void> {
   await secrets.apply([{ op: 'put', collection: webhookConfigs, id: body.id, position, body }], new Map())
 }
 
-/** The configurations with these ids, by id; missing ones are left out. */
+/** Returns the configurations with these ids, by id; missing ones are left out. */
 export async function webhookConfigsOf(
   secrets: ReadStore,
   ids: readonly string[],

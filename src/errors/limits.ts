@@ -16,12 +16,12 @@ const limits = <const Name extends string>(table: Record<Name, Limit>): Readonly
 
 export const LIMITS = limits({
   connections: {
-    meaning: 'a connection of REST or git was closed, or a newcomer not let in',
+    meaning: 'a connection of REST or git was closed, or a new one rejected',
     settings: ['MAX_CONNECTIONS', 'MAX_CONNECTIONS_PER_ADDRESS'],
   },
-  open_files: { meaning: 'a connection was not let in, because no further file could be opened' },
+  open_files: { meaning: 'a connection was rejected: the limit of open files was reached' },
   grpc_connections: {
-    meaning: 'a connection of gRPC was not let in',
+    meaning: 'a connection of gRPC was rejected',
     settings: ['MAX_CONNECTIONS', 'MAX_CONNECTIONS_PER_ADDRESS'],
   },
   grpc_message_bytes: { meaning: 'a message of gRPC was too large', settings: ['GRPC_MAX_MESSAGE_BYTES'] },
@@ -44,7 +44,7 @@ export const LIMITS = limits({
     settings: ['MAX_TEXT_CHARACTERS'],
   },
   arriving_bytes: {
-    meaning: 'too many bytes of bodies were arriving for a further one',
+    meaning: 'a body was rejected: too many bytes of other bodies were arriving',
     settings: ['MAX_UNREAD_BYTES'],
   },
   long_bodies: { meaning: 'too many requests with long bodies waited' },
@@ -59,30 +59,30 @@ export const LIMITS = limits({
     settings: ['UNREAD_TIMEOUT_MS'],
   },
   stop_time: {
-    meaning: 'requests still ran when the server stopped, and were cut off',
+    meaning: 'requests still ran when the server stopped, and were aborted',
     settings: ['STOP_TIMEOUT_MS'],
   },
-  live_histories: { meaning: 'too many live histories were followed for a further one' },
+  live_histories: { meaning: 'a live history was rejected: too many were open' },
   sign_in_failures: { meaning: 'too many bad passwords came from an address' },
   sign_ins: { meaning: 'too many sign-ins by OpenID Connect at the same time' },
   password_checks: { meaning: 'too many passwords waited to be checked' },
   markdown: { meaning: 'too many texts waited to be rendered' },
   markdown_time: { meaning: 'a text took too long to render, or became too long' },
-  issue_templates: { meaning: 'too many requests waited for templates of issues to be read' },
-  issue_template_time: { meaning: 'templates of issues took too long to read' },
+  issue_templates: { meaning: 'too many requests waited for issue templates' },
+  issue_template_time: { meaning: 'issue templates took too long to read' },
   page_diffs: { meaning: 'too many diffs of pages waited to be drawn' },
   page_diff_time: { meaning: 'a diff of a page took too long to draw' },
-  openpgp: { meaning: 'too many keys of OpenPGP waited to be read' },
-  openpgp_time: { meaning: 'a key of OpenPGP took too long to read, or a signature to check' },
+  openpgp: { meaning: 'too many OpenPGP keys waited to be read' },
+  openpgp_time: { meaning: 'an OpenPGP key took too long to read, or a signature to check' },
   long_reads: { meaning: 'too many searches, counts and deep pages waited' },
   long_read_time: {
-    meaning: 'a search, a count or a deep page took too long, and was ended',
+    meaning: 'a search, a count or a deep page took too long, and was aborted',
     settings: ['READ_TIMEOUT_MS'],
   },
   append_bytes: { meaning: 'a change was too large for one append' },
   attachment_bytes: { meaning: 'an attachment was too large', settings: ['ATTACHMENT_MAX_BYTES'] },
   lfs_bytes: { meaning: 'an object of git LFS was too large', settings: ['LFS_MAX_BYTES'] },
-  upload_time: { meaning: 'an upload stalled, or its rest was not read any longer, and was cut off' },
+  upload_time: { meaning: 'an upload stalled, or the server had stopped reading it, and was aborted' },
   object_bytes: {
     meaning: 'a push brought an object that was too large',
     settings: ['MAX_OBJECT_BYTES'],
@@ -97,29 +97,29 @@ export const LIMITS = limits({
     settings: ['MAX_OWNER_BYTES'],
   },
   free_space: {
-    meaning: 'something large was refused, so that the rest of the disk stays for the log',
+    meaning: 'a large upload was refused, to keep the free disk space for the log',
     settings: ['MIN_FREE_BYTES'],
   },
-  disk_full: { meaning: 'something could not be written, because the disk was full' },
+  disk_full: { meaning: 'a write failed because the disk was full' },
   fetch_request_bytes: { meaning: 'the request of a fetch was too large' },
-  git_unfolded_bytes: { meaning: 'a git request in gzip unfolded to far more than was sent' },
+  git_unfolded_bytes: { meaning: 'the gzip body of a git request expanded too far' },
   fetch_request_lines: {
     meaning: 'a fetch named more shallow commits, or refs to leave out, than a client has',
   },
   git_reads: { meaning: 'too many clones and fetches waited', settings: ['GIT_READ_SLOTS'] },
   git_pushes: { meaning: 'too many pushes waited', settings: ['GIT_PUSH_SLOTS'] },
-  git_diffs: { meaning: 'too many questions about commits and diffs waited', settings: ['GIT_DIFF_SLOTS'] },
+  git_diffs: { meaning: 'too many requests for commits and diffs waited', settings: ['GIT_DIFF_SLOTS'] },
   git_bodies: { meaning: 'too many bodies of git requests were being read' },
   git_commands: { meaning: 'too many git commands of the server waited' },
   git_queries: { meaning: 'too many git queries of the server waited' },
-  git_memory: { meaning: 'git needed more memory than it may have', settings: ['GIT_MEMORY_BYTES'] },
+  git_memory: { meaning: 'git exceeded its memory limit', settings: ['GIT_MEMORY_BYTES'] },
   git_time: {
-    meaning: 'git worked for too long, and was ended',
+    meaning: 'git took too long, and was aborted',
     settings: ['GIT_TIMEOUT_MS', 'GIT_DIFF_TIMEOUT_MS'],
   },
-  git_output_bytes: { meaning: 'git gave more than the server takes' },
-  webhook_deliveries: { meaning: 'too many deliveries waited for a webhook, and a further one was given up' },
-  log_bytes: { meaning: 'the log was not read for long, and lines were dropped' },
+  git_output_bytes: { meaning: 'the output of git was too large' },
+  webhook_deliveries: { meaning: 'a delivery was dropped: too many waited for its webhook' },
+  log_bytes: { meaning: 'the reader of the log was too slow, and lines were dropped' },
   git_client_rate: {
     meaning: 'a git client sent or read too slowly, and was disconnected',
     settings: ['GIT_GRACE_MS', 'GIT_MIN_RATE_BYTES'],
@@ -146,9 +146,9 @@ export function limitReached(limit: LimitName): void {
 
 /** Calls `listener` for each reported limit of this process. Returns a function that unsubscribes. */
 export function onLimitReached(listener: (limit: LimitName) => void): () => void {
-  const heard = (message: unknown) => {
+  const onMessage = (message: unknown) => {
     if (isLimitName(message)) listener(message)
   }
-  reached.subscribe(heard)
-  return () => reached.unsubscribe(heard)
+  reached.subscribe(onMessage)
+  return () => reached.unsubscribe(onMessage)
 }

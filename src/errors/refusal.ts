@@ -61,10 +61,8 @@ export function isRefusal(decision: object): decision is Refusal {
   return 'refused' in decision
 }
 
-/** The refusal of a command that met other writers too often. The same command may succeed when it is tried again. */
-export const contended = refuse.conflict(
-  'the resource is being changed by others at the same time; try again',
-)
+/** The refusal of a command that conflicted with other writers too often. A retry may succeed. */
+export const contended = refuse.conflict('other requests change the resource at the same time; try again')
 
 /** An error with a refusal for the client. Its own message is for the log. */
 export abstract class ErrorWithRefusal extends Error {
@@ -95,4 +93,4 @@ export const modelStopped = (what: string): Refusal => ({
 })
 
 /** The refusal when a store, git or the disk does not answer. */
-export const storeUnavailable = refuse.unavailable('a store that this needs does not answer; try again')
+export const storeUnavailable = refuse.unavailable('a required store does not answer; try again')

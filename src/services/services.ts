@@ -26,7 +26,7 @@ import type { WriteState } from './writes/write-state.ts'
 export interface Services {
   config: Config
   log: FastifyBaseLogger
-  /** The log, with its texts open. */
+  /** The log, with its sealed texts decrypted. */
   events: EventStore
   /** The caches and queues of commands. */
   writeState: WriteState
@@ -42,7 +42,6 @@ export interface Services {
   accountChanges: AccountChanges
   /** Password and token hashes. They have their own store, which is never rebuilt from the log. */
   secrets: SecretStore
-  /** This node and the others. */
   nodes: Nodes
   /** Runs work one at a time per key, on all nodes. Keys name things by their ids, so they are the same everywhere. */
   runExclusive: RunExclusive
@@ -58,11 +57,11 @@ export interface Services {
   diskUsage: DiskUsage
   /** Pending and past deliveries of webhooks. */
   webhookDeliveries: WebhookDeliveries
-  /** The room on the file system of the data directory. */
+  /** Free space on the file system of the data directory. */
   freeSpace: FreeSpace
-  /** When this process began to work on the data directory, in milliseconds since 1970. */
+  /** Start of this process's work on the data directory, in milliseconds since 1970. */
   startedAt: () => number
-  /** Where the log ended when this server started: what comes after it is new, whatever the clock of another server says. */
+  /** End of the log when this server started. Later events are new, whatever the clocks of other servers say. */
   startedAfter: Position
   /** The files attached to comments. */
   attachments: AttachmentFiles

@@ -62,7 +62,7 @@ t.test(
   async (t) => {
     const often = { failures: 1_000_000, windowMs: 60_000 }
     const { afterwards } = FEW
-    const limits = { ...SIGN_IN_LIMITS, perAddress: often, withoutRests: often, afterwards }
+    const limits = { ...SIGN_IN_LIMITS, perAddress: often, beforePauses: often, afterwards }
     const { call, signUp } = await identityApp(t, { limits })
     await signUp('alice', 'bob')
     const ip = '192.0.2.1'
@@ -214,8 +214,8 @@ t.test('a deleted token is refused', async (t) => {
 const FEW = {
   perName: { failures: 3, windowMs: 60_000 },
   perAddress: { failures: 5, windowMs: 60_000 },
-  withoutRests: { failures: 1, windowMs: 60_000 },
-  waitingForRests: 2000,
+  beforePauses: { failures: 1, windowMs: 60_000 },
+  waitingWithPauses: 2000,
   afterwards: { everyMs: 1, waiting: 20 },
 }
 

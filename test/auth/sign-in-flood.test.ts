@@ -7,8 +7,8 @@ const OFTEN = { failures: 1_000_000, windowMs: 60_000 }
 const limits = {
   perName: OFTEN,
   perAddress: OFTEN,
-  withoutRests: { failures: 1, windowMs: 60_000 },
-  waitingForRests: 6,
+  beforePauses: { failures: 1, windowMs: 60_000 },
+  waitingWithPauses: 6,
   afterwards: { everyMs: 1, waiting: 20 },
 }
 const right = basic('alice', passwordOf('alice'))

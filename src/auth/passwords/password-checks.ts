@@ -1,4 +1,4 @@
-/** How passwords are checked: at once, with rests, or slowly, by how many bad ones came from there lately. */
+/** Checks passwords: at once, with pauses, or slowly, depending on recent failures from the client's network. */
 import { coalesce } from '../../concurrency/coalesce.ts'
 import { createKeyedMutex, type RunExclusive } from '../../concurrency/keyed-mutex.ts'
 import { SlotsFull } from '../../concurrency/semaphore.ts'
@@ -14,7 +14,7 @@ import {
   type ThrottleLimits,
 } from './throttle.ts'
 
-/** Too many bad passwords: for a while, passwords from there are checked slowly, and a bad one gets this answer. */
+/** Refuses a bad password after too many failures from its network. For a while, passwords from there are checked slowly. */
 export class Throttled extends Refused {
   readonly retryAfterSeconds: number
 
@@ -33,11 +33,11 @@ export interface SignInLimits {
   perName: ThrottleLimits
   /** Failures from one network address, for all names together. */
   perAddress: ThrottleLimits
-  /** Failures from one network address, after which its passwords are checked with rests after the bad ones. */
-  withoutRests: ThrottleLimits
-  /** How many may wait for a check with rests, of all networks together. */
-  waitingForRests: number
-  /** How fast passwords from one network address are checked after too many failures. */
+  /** Failures from one network address, after which each bad password from it is followed by a pause. */
+  beforePauses: ThrottleLimits
+  /** Maximum number of attempts that wait for a check with pauses, of all networks together. */
+  waitingWithPauses: number
+  /** The rate of checks of passwords from one network address after too many failures. */
   afterwards: PaceLimits
 }
 
@@ -46,21 +46,21 @@ const FIVE_MINUTES_MS = 5 * 60_000
 export const SIGN_IN_LIMITS: SignInLimits = {
   perName: { failures: 10, windowMs: FIVE_MINUTES_MS },
   perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
-  withoutRests: { failures: 3, windowMs: FIVE_MINUTES_MS },
-  waitingForRests: 2000,
+  beforePauses: { failures: 3, windowMs: FIVE_MINUTES_MS },
+  waitingWithPauses: 2000,
   afterwards: { everyMs: 500, waiting: 20 },
 }
 
-/** Five minutes of bad passwords; then a waiting client is no longer over the limit. */
+/** The queue of slow checks: five minutes of bad passwords. After that time a waiting client is below the limit again. */
 const WAITING_SLOWLY = { waiting: 600, waitingShare: 2 }
 
 export interface Attempt {
   password: string
-  /** The stored hash of the password of whom the name stands for. */
+  /** The stored password hash of the account with this name. */
   hash: string
   /** The login or the e-mail address as it was typed, in lower case. */
   nameKey: string
-  /** Where it comes from, as `networkOf` names it. */
+  /** The client's network, by `networkOf`. */
   network: string
 }
 
@@ -68,22 +68,22 @@ interface PasswordChecks {
   /**
    * Whether the password is correct. Concurrent equal attempts of one network share a check. `key` is equal for equal
    * name, password and hash.
-   * @throws Throttled for a bad one after too many others, and SlotsFull when the queue is full
+   * @throws Throttled for a bad one after too many failures, and SlotsFull when the queue is full
    */
   check(key: string, attempt: Attempt): Promise<boolean>
   /** One check at a time per network, so that one network cannot take all slots. */
   withNetworkLock: RunExclusive
 }
 
-/** One for each server: it keeps the failures. */
+/** Creates the checks of one server, with its counts of failures. */
 export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
   const nameFailures = createThrottle(limits.perName)
   const addressFailures = createThrottle(limits.perAddress)
   const pace = createPace(limits.afterwards)
-  const guessers = createGuessers(limits.withoutRests)
-  // Many networks that guess together don't take a processor.
-  const waiting = limits.waitingForRests
-  const withRests = createThrottledChecks({ name: 'password_checks', waiting, waitingShare: waiting })
+  const guessers = createGuessers(limits.beforePauses)
+  // Many networks that guess together share one queue, and so a part of a core.
+  const waiting = limits.waitingWithPauses
+  const withPauses = createThrottledChecks({ name: 'password_checks', waiting, waitingShare: waiting })
   const slowly = createThrottledChecks({ name: 'password_checks', ...WAITING_SLOWLY })
   const withNetworkLock = createKeyedMutex()
   const checks = coalesce<boolean>()
@@ -101,7 +101,7 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
     throw new Throttled(wait)
   }
 
-  /** A wrong or running check counts as a failure. */
+  /** Counts a wrong or running check as a failure. */
   async function checkCounted(nameAtNetwork: string, network: string, isRight: () => Promise<boolean>) {
     const guesser = guessers.with(network)
     const forgive = [
@@ -111,7 +111,8 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
     ]
     let isBad = false
     try {
-      const checking = guesser === undefined ? withNetworkLock(network, isRight) : withRests(guesser, isRight)
+      const checking =
+        guesser === undefined ? withNetworkLock(network, isRight) : withPauses(guesser, isRight)
       isBad = !(await checking)
       return !isBad
     } finally {
@@ -119,9 +120,9 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
     }
   }
 
-  /** False also for one that is not checked, because too many wait. */
+  /** Returns false also for an unchecked password, because too many wait. */
   async function checkSlowly(network: string, isRight: () => Promise<boolean>): Promise<boolean> {
-    if (!(await pace.turn(network))) return false
+    if (!(await pace.slot(network))) return false
     return slowly(guessers.with(network) ?? network, isRight).catch((error: unknown) => {
       if (error instanceof SlotsFull) return false
       throw error

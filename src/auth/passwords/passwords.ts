@@ -1,4 +1,4 @@
-/** Passwords as scrypt hashes. Hashing is slow on purpose, so those that wait for it are limited in number. */
+/** Passwords as scrypt hashes. Hashing is slow on purpose, so its queue is limited. */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
@@ -24,7 +24,7 @@ export function makeHashesWith(cost: Cost): void {
   costOfNewHashes = cost
 }
 
-/** Memory limit; a stored hash above it is damaged, in bytes. */
+/** Memory limit, in bytes. A stored hash that needs more is damaged. */
 const MAX_MEMORY = 512 * 1024 * 1024
 const SALT_BYTES = 16
 const HASH_BYTES = 32
@@ -72,7 +72,7 @@ function partsOf(stored: string): { cost: Cost; salt: Buffer; hash: Buffer } {
 
 const [DUMMY_SALT, DUMMY] = [randomBytes(SALT_BYTES), randomBytes(HASH_BYTES)]
 
-/** A hash of no password, for unknown logins: checking it takes as long as checking a new one. */
+/** Returns a hash for unknown logins that no password matches. A check of it takes as long as of a new hash. */
 export const dummyHash = () => storedForm(costOfNewHashes, DUMMY_SALT, DUMMY)
 
 async function derive(password: string, salt: Buffer, length: number, cost: Cost): Promise<Uint8Array> {

@@ -65,11 +65,11 @@ export interface PaceLimits {
   waiting: number
 }
 
-type Waiting = (isTurn: boolean) => void
+type Waiting = (granted: boolean) => void
 
 interface Pace {
   /** Resolves to true at a slot of this key, or to false when too many wait. */
-  turn(key: string): Promise<boolean>
+  slot(key: string): Promise<boolean>
 }
 
 /**
@@ -82,28 +82,28 @@ export function createPace(
 ): Pace {
   const queues = new Map<string, { waiting: Waiting[]; timer: NodeJS.Timeout }>()
 
-  function drawn(waiting: Waiting[], isTurn: boolean): void {
+  function resolveRandom(waiting: Waiting[], granted: boolean): void {
     const [one] = waiting.splice(Math.floor(random() * waiting.length), 1)
-    one?.(isTurn)
+    one?.(granted)
   }
 
   // Only waiting attempts keep the process alive.
-  const startTimer = (key: string) => setTimeout(nextTurn, everyMs, key).unref()
+  const startTimer = (key: string) => setTimeout(grantNext, everyMs, key).unref()
 
-  function nextTurn(key: string): void {
+  function grantNext(key: string): void {
     const queue = queues.get(key)
     if (queue === undefined) return
     if (queue.waiting.length === 0) {
       queues.delete(key)
       return
     }
-    drawn(queue.waiting, true)
+    resolveRandom(queue.waiting, true)
     queue.timer = startTimer(key)
     if (queue.waiting.length > 0) queue.timer.ref()
   }
 
   return {
-    async turn(key) {
+    async slot(key) {
       const queue = queues.get(key)
       if (queue === undefined) {
         if (queues.size >= MAX_KEYS) return false
@@ -112,7 +112,7 @@ export function createPace(
       }
       return new Promise((resolve) => {
         queue.waiting.push(resolve)
-        if (queue.waiting.length > mostWaiting) drawn(queue.waiting, false)
+        if (queue.waiting.length > mostWaiting) resolveRandom(queue.waiting, false)
         if (queue.waiting.length > 0) queue.timer.ref()
       })
     },

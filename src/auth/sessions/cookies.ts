@@ -8,7 +8,7 @@ interface Place {
   secure: boolean
 }
 
-/** Where clients reach the server decides: over https, and at the root of the host or below a path. */
+/** Derives the attributes of cookies from the public URL: https or http, at the root of the host or below a path. */
 function placeOf(publicUrl: string): Place {
   const { protocol, pathname } = new URL(publicUrl)
   const path = pathname.replace(/\/$/, '')

@@ -27,24 +27,24 @@ export interface Person {
 }
 
 export interface OpenIdProvider {
-  /** Where the browser goes. @throws Refused (unavailable) while the provider is away */
+  /** Returns the URL to redirect the browser to. @throws Refused (unavailable) while the provider does not answer */
   begin(redirectUri: string): Promise<{ url: string; checks: Checks }>
   /**
    * Exchanges the code in the URL to which the browser came back.
    * @throws Refused (invalid) when the provider does not accept it or its answer is for another sign-in, (unavailable)
-   *   while the provider is away
+   *   while the provider does not answer
    */
   finish(callback: URL, checks: Checks): Promise<Person>
 }
 
 type Step = 'begin' | 'finish'
 
-/** How long each call to the provider may take, in seconds. */
+/** Timeout of a call to the provider, in seconds. */
 const TIMEOUT_S = 10
 /** Maximum age of the cached metadata, in milliseconds. */
 const FRESH_MS = 3_600_000
-/** How often a key that we do not know may make us ask again, for all sign-ins together. */
-const RENEWED_EACH_MS = 5000
+/** Minimum time between two renewals for unknown keys, of all sign-ins together, in milliseconds. */
+const RENEWAL_INTERVAL_MS = 5000
 
 type Settings = Pick<
   Config,
@@ -67,7 +67,7 @@ export function createOpenIdProvider(
   const issuer = new URL(oidcIssuer)
   let known: { configuration: Promise<Configuration>; at: number } | undefined
   let renewedAt = Number.NEGATIVE_INFINITY
-  /** The step of a sign-in at which the provider did not answer as it should. */
+  /** The step of a sign-in at which the provider failed; undefined while it answers. */
   let failing: Step | undefined
   /**
    * The provider's answer for the code of a sign-in. A code is valid once, so a second check needs the first answer.
@@ -77,7 +77,7 @@ export function createOpenIdProvider(
   const fetched: CustomFetch = async (url, { body = null, ...options }) => {
     const signal = options.signal ?? AbortSignal.timeout(TIMEOUT_S * 1000)
     const ask = async () => {
-      // Each `fetch` would take a thread of the stores' look-ups for as long as the name servers of the provider hang.
+      // A look-up by `fetch` would take a thread that the stores need, for as long as the provider's name servers hang.
       await find(hostOf(new URL(url)), signal)
       return fetch(url, { ...options, body, signal })
     }
@@ -110,19 +110,18 @@ export function createOpenIdProvider(
   }
 
   /**
-   * Returns new metadata with unread keys after a signature with a key that `tried` lacks. Undefined when the metadata
-   * are very recent.
+   * Returns new metadata after a signature with a key that `tried` lacks; undefined when the metadata were just renewed.
    */
   function renewed(tried: Promise<Configuration>): Promise<Configuration> | undefined {
     if (known?.configuration === tried) {
-      if (now() - renewedAt < RENEWED_EACH_MS) return undefined
+      if (now() - renewedAt < RENEWAL_INTERVAL_MS) return undefined
       renewedAt = now()
       known = undefined
     }
     return configured()
   }
 
-  /** Exchanges a code for tokens. Once more with the keys that the provider has now, when it signed with an unknown one. */
+  /** Exchanges a code for tokens. After a signature with an unknown key, checks once more with the provider's new keys. */
   function exchange(callback: URL, checks: Checks) {
     return exchanges.run({}, async () => {
       const client = await import('openid-client')
@@ -226,7 +225,7 @@ async function refusalOf(error: unknown) {
   return refuse.unavailable('the provider that signs people in does not answer as it should; try again later')
 }
 
-/** The codes of errors about whom an ID token is for. */
+/** Error codes of an ID token that was issued for another client or sign-in. */
 const FOR_OTHERS: ReadonlySet<string> = new Set(['OAUTH_JWT_CLAIM_COMPARISON_FAILED'])
 
 type Claims = Readonly<Record<string, unknown>>

@@ -20,15 +20,15 @@ const KEY = /^[0-9a-f]{64}$/
 
 /** Lifetime of a session, in milliseconds: users deleted at the provider lose access to pages within a day. */
 export const SESSION_MS = 24 * 3_600_000
-/** By how much the clocks of servers may differ. */
-const CLOCKS_DIFFER_MS = 3_600_000
+/** Tolerated difference between the clocks of servers, in milliseconds. */
+const MAX_CLOCK_SKEW_MS = 3_600_000
 /** Maximum number of sessions per user. A further one ends the oldest. */
 const MAX_SESSIONS = 20
 
-/** Whether a session counts at a moment. One that would last longer than any is of a clock that was ahead: it is over. */
+/** Whether a session is valid at a time. One that ends too late is from a clock that was ahead, and is invalid. */
 function isOpen({ endsAt }: Session, now: number): boolean {
   const left = Date.parse(endsAt) - now
-  return left > 0 && left <= SESSION_MS + CLOCKS_DIFFER_MS
+  return left > 0 && left <= SESSION_MS + MAX_CLOCK_SKEW_MS
 }
 
 const deletion = ({ hash }: Session): Change => ({ op: 'delete', collection: sessions, id: hash })
@@ -36,8 +36,8 @@ const deletion = ({ hash }: Session): Change => ({ op: 'delete', collection: ses
 const hashOf = (key: string) => createHash('sha256').update(key).digest('hex')
 
 /**
- * Begins a session, on disk, and ends those of the user that are over or too many. Resolves to its key.
- * `now`: milliseconds since 1970.
+ * Stores a new session, and deletes the user's expired and excess ones. Resolves to its key. `now`: milliseconds since
+ * 1970.
  */
 export async function keepSession(secrets: ReadStore, userId: number, now = Date.now()): Promise<string> {
   const key = randomBytes(32).toString('hex')
@@ -59,7 +59,7 @@ export async function keepSession(secrets: ReadStore, userId: number, now = Date
   return key
 }
 
-/** The session with this key, if it counts. */
+/** Returns the session with this key; undefined when it has ended. */
 export async function sessionOf(
   secrets: ReadStore,
   key: string,

@@ -10,12 +10,12 @@ const COOKIE = 'mergelog-session'
 
 type Stores = Pick<Services, 'secrets' | 'publicUrl'>
 
-/** Begins a session. Resolves to the header that gives it to the browser. */
+/** Begins a session. Resolves to the header that sets its cookie. */
 export async function beginSession({ secrets, publicUrl }: Stores, userId: number): Promise<string> {
   return setCookie(publicUrl(), COOKIE, await keepSession(secrets, userId), SESSION_MS / 1000)
 }
 
-/** The header that takes the cookie of a session away. */
+/** Returns the header that deletes the cookie of a session. */
 export const noSession = (publicUrl: string): string => setCookie(publicUrl, COOKIE, '', 0)
 
 /** Returns the identity for a request's cookies; null without a valid session. */

@@ -61,7 +61,7 @@ function headOf(content: string): { head: Properties; rest: string } | undefined
   try {
     return { head: yamlOf(head), rest: content.slice(whole.length) }
   } catch {
-    // Two rulers of Markdown.
+    // The dashes are Markdown's horizontal rules.
     return undefined
   }
 }

@@ -14,7 +14,7 @@ const KEYWORD = /(?<![^\s([])(?:(close[sd]?|fix(?:e[sd])?|resolve[sd]?)|reopen(?
 /** The length of the longest keyword, with the colon, the space and the character before it. */
 const KEYWORD_WINDOW = 'reopened'.length + 3
 
-/** The most issues that one text can name. */
+/** Maximum number of issues that one text can reference. */
 const MAX_REFERENCES = 50
 
 /** The effect of a keyword, in Gitea's words. */
@@ -62,7 +62,7 @@ export function withShortNames(text: string, site: string): string {
   return text.replaceAll(new RegExp(`(?<![\\w/])${RegExp.escape(site)}${address}`, 'g'), '$1#$2')
 }
 
-/** Replaces code and links, so that the words around them are not read as one phrase. */
+/** Placeholder for code and links, so that the words around them are not read as one phrase. */
 export const NO_PROSE = '`'
 
 /** Removes code spans from a title or a commit message. They are plain text, but authors write code spans in them, too. */

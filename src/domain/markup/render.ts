@@ -90,7 +90,7 @@ function linkReferences(tokens: readonly Token[], to: Markdown): void {
 
 const TASK = /^\[([ xX])\](?=\s)/
 
-/** Shows `- [x] done` as a disabled checkbox. */
+/** Renders `- [x] done` as a disabled checkbox. */
 function showTasks(tokens: readonly Token[]): void {
   for (const [i, block] of tokens.entries()) {
     const [first] = block.children ?? []
@@ -199,7 +199,7 @@ function wordsIn(tokens: readonly Token[], site: string): string {
   return words
 }
 
-/** Returns the issue of a link. */
+/** Returns the short name of the issue that a link leads to, or a placeholder. */
 function nameIn(href: string, site: string): string {
   const name = withShortNames(href.startsWith('/') ? `${site}${href}` : href, site)
   return name === href || name.includes(':') ? NO_PROSE : name

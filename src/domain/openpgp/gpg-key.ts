@@ -92,7 +92,7 @@ export async function readGpgKey(armored: string): Promise<GpgKey | GpgKeyProble
     const key = await readKey({ armoredKey: armored })
     return problemOf(key) ?? (await keyOf(key))
   } catch (error) {
-    return { problem: `is no public key of OpenPGP: ${reasonOf(error)}` }
+    return { problem: `is not a public OpenPGP key: ${reasonOf(error)}` }
   }
 }
 

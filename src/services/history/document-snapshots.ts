@@ -30,8 +30,8 @@ export interface DocumentSnapshots<D extends object> {
   /** The latest snapshot up to the revision. */
   before(stream: string, revision: number): Replayed<D> | undefined
   /**
-   * Keeps the replay if it ends at a multiple of `SNAPSHOT_INTERVAL`. `erasures`: those of the log when the replay
-   * began.
+   * Keeps the replay if it ends at a multiple of `SNAPSHOT_INTERVAL`. `erasures`: the log's count of erasures when the
+   * replay began.
    */
   keep(stream: string, replayed: Replayed<D>, erasures?: number): void
 }

@@ -1,4 +1,4 @@
-/** The caches of history reads. The past of a stream never changes, so nothing here becomes wrong. */
+/** The caches of history reads. The past of a stream never changes, so entries stay valid. */
 import { LRUCache } from 'lru-cache'
 import type { EventStore, RecordedEvent } from '../../events/store/event-store.ts'
 import type { HistoryDocument } from '../../projections/models/history/history.fold.ts'

@@ -1,6 +1,6 @@
 /**
- * A pool of ids that an append took beyond those that were requested, while demand is high. Where an append is a round trip to
- * a server, a request for such an id does not wait for one.
+ * A pool of ids that an append took beyond the requested ones, while demand is high. A request that takes an id from the
+ * pool needs no append, which may be a round trip to a server.
  *
  * Lists are sorted by id, so a later request must get a larger id than all earlier ones. Therefore only a server that is
  * alone takes ids ahead, and it drops them when a request takes an id of its own. An id expires after a second: a new server
@@ -9,11 +9,11 @@
 import { createRecentUse } from '../../concurrency/recent-use.ts'
 
 /** Lifetime of an id, in milliseconds. */
-const USABLE_MS = 1000
-/** Half-life of the demand, in milliseconds: so that the ids are used before they expire. */
+const LIFETIME_MS = 1000
+/** Half-life of the demand, in milliseconds: short, so that the ids are used before they expire. */
 const HALF_LIFE_MS = 500
 /** Maximum number of ids that are taken ahead. */
-const MOST_AHEAD = 100
+const MAX_AHEAD = 100
 
 interface Taken {
   next: number
@@ -23,13 +23,13 @@ interface Taken {
 
 export interface IdsAhead {
   /** Removes and returns an id of this sequence; undefined when the pool is empty or expired. */
-  give(sequence: string): number | undefined
+  take(sequence: string): number | undefined
   /** Returns the number of ids to take ahead when an append takes `asked` ids. 0 while demand is low. */
-  worth(sequence: string, asked: number): number
+  aheadFor(sequence: string, asked: number): number
   /** Fills the pool with the ids from `first` to `last`. */
-  keep(sequence: string, first: number, last: number): void
+  fill(sequence: string, first: number, last: number): void
   /** Empties the pool. */
-  forget(sequence: string): void
+  clear(sequence: string): void
 }
 
 /** `now`: milliseconds of a clock that never goes back. */
@@ -38,22 +38,22 @@ export function createIdsAhead(now: () => number): IdsAhead {
   const ahead = new Map<string, Taken>()
 
   return {
-    give(sequence) {
+    take(sequence) {
       const taken = ahead.get(sequence)
       if (taken === undefined || taken.next > taken.last || now() >= taken.until) return undefined
       demand.add(sequence, 1)
       taken.next += 1
       return taken.next - 1
     },
-    worth(sequence, asked) {
-      const worth = Math.min(Math.floor(demand.of(sequence)), MOST_AHEAD)
+    aheadFor(sequence, asked) {
+      const count = Math.min(Math.floor(demand.of(sequence)), MAX_AHEAD)
       demand.add(sequence, asked)
-      return worth
+      return count
     },
-    keep(sequence, first, last) {
-      ahead.set(sequence, { next: first, last, until: now() + USABLE_MS })
+    fill(sequence, first, last) {
+      ahead.set(sequence, { next: first, last, until: now() + LIFETIME_MS })
     },
-    forget(sequence) {
+    clear(sequence) {
       ahead.delete(sequence)
     },
   }

@@ -32,7 +32,7 @@ export interface WriteState {
    * log does not answer, the waiting commands fail together.
    */
   mutex: KeyedMutex
-  /** The queues of commands that met other writers, one per stream. */
+  /** The queues of commands that conflicted with other writers, one per stream. */
   queues: KeyedMutex
   /** The requests that wait for a number, by sequence. */
   numberRequests: Map<string, NumberRequest[]>

@@ -37,11 +37,11 @@ t.test('an attempt counts as a failure until it succeeds', async (t) => {
   t.equal(throttle.blockedFor('a'), undefined)
 })
 
-t.test('slots are handed out one at a time, and a newcomer evicts a random waiting attempt', async (t) => {
+t.test('slots are handed out one at a time, and a new attempt replaces a random waiting one', async (t) => {
   const pace = createPace({ everyMs: 1, waiting: 2 }, () => 0)
   const answers: string[] = []
   const ask = async (name: string, key = 'a') => {
-    answers.push(`${name} ${(await pace.turn(key)) ? 'goes' : 'leaves'}`)
+    answers.push(`${name} ${(await pace.slot(key)) ? 'goes' : 'leaves'}`)
   }
   await Promise.all([ask('first'), ask('second'), ask('third'), ask('fourth'), ask('other', 'b')])
   const first = answers.splice(0, 3).sort()

@@ -11,13 +11,13 @@ function aheadAt(start = 0) {
   const appends: number[] = []
   let last = 0
   function ask(sequence = 'ids-issue'): number {
-    const id = ahead.give(sequence)
+    const id = ahead.take(sequence)
     if (id !== undefined) return id
     const first = last + 1
-    const more = ahead.worth(sequence, 1)
+    const more = ahead.aheadFor(sequence, 1)
     last = first + more
     appends.push(1 + more)
-    ahead.keep(sequence, first + 1, last)
+    ahead.fill(sequence, first + 1, last)
     return first
   }
   return { clock, ahead, appends, ask }
@@ -57,21 +57,21 @@ t.test('at high demand, an append takes up to 100 ids ahead, and each is used on
 t.test('an id that was taken ahead expires after a second', (t) => {
   const { clock, ahead, ask } = aheadAt()
   for (let i = 0; i < 50; i++) ask()
-  ahead.keep('ids-issue', 1000, 1010)
-  t.equal(ahead.give('ids-issue'), 1000)
+  ahead.fill('ids-issue', 1000, 1010)
+  t.equal(ahead.take('ids-issue'), 1000)
   clock.now += 999
-  t.equal(ahead.give('ids-issue'), 1001)
+  t.equal(ahead.take('ids-issue'), 1001)
   clock.now += 1
-  t.equal(ahead.give('ids-issue'), undefined)
+  t.equal(ahead.take('ids-issue'), undefined)
   t.end()
 })
 
 t.test('each sequence has its own ids', (t) => {
   const { ahead } = aheadAt()
-  ahead.keep('ids-issue', 7, 8)
-  t.equal(ahead.give('ids-comment'), undefined)
+  ahead.fill('ids-issue', 7, 8)
+  t.equal(ahead.take('ids-comment'), undefined)
   t.same(
-    [1, 2, 3].map(() => ahead.give('ids-issue')),
+    [1, 2, 3].map(() => ahead.take('ids-issue')),
     [7, 8, undefined],
   )
   t.end()
