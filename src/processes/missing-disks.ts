@@ -9,11 +9,11 @@ import { HOOKS } from '../git/push/push-hook.ts'
 import type { Services } from '../services/services.ts'
 
 /** Names that starts and file systems create. */
-const NOT_OURS: ReadonlySet<string> = new Set([HOOKS, 'incoming', 'lost+found'])
+const IGNORED: ReadonlySet<string> = new Set([HOOKS, 'incoming', 'lost+found'])
 /**
  * Maximum number of issues, comments and releases with files that are checked. The repositories of some may be deleted.
  */
-const MOST_LOOKED_AT = 100
+const MAX_CHECKED = 100
 /** Possible first digits of a uuid. */
 const DIGITS = [...'0123456789abcdef']
 
@@ -43,7 +43,7 @@ export async function refuseMissingDisks({
 
 /** Whether an issue, comment or release of an existing repository has a file. */
 async function hasFiles(views: Services['views']): Promise<boolean> {
-  const options = { limit: MOST_LOOKED_AT }
+  const options = { limit: MAX_CHECKED }
   const isThere = async (found: readonly { repoId: number }[]) =>
     found.length > 0 && (await views.repositories.getMany(found.map(({ repoId }) => `${repoId}`))).length > 0
   if (await isThere(await views.issueFiles.find({}, options))) return true
@@ -57,6 +57,6 @@ async function hasFiles(views: Services['views']): Promise<boolean> {
 }
 
 async function isEmpty(directory: string): Promise<boolean> {
-  for await (const { name } of await opendir(directory)) if (!NOT_OURS.has(name)) return false
+  for await (const { name } of await opendir(directory)) if (!IGNORED.has(name)) return false
   return true
 }

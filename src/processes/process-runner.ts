@@ -2,7 +2,7 @@
  * Runs a process from its checkpoint, on one server at a time and event by event. A failure is retried. An unreadable
  * event stops the process.
  */
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as yieldToLoop } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { releasableSignal } from '../concurrency/releasable-signal.ts'
 import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
@@ -24,7 +24,7 @@ import {
 
 /** Pauses before retries, in milliseconds. During an outage of a store, the last one repeats. */
 const RETRY_MS: readonly number[] = [100, 500, 2000, 5000]
-/** Maximum number of events without a reaction, or of milliseconds with some, until the checkpoint is written. */
+/** Maximum number of skipped events, and of milliseconds, between two checkpoints. */
 const CHECKPOINT_EVERY = 1000
 const CHECKPOINT_MS = 5000
 const WAIT_MS = 1000
@@ -54,7 +54,7 @@ export function createProcessRunner(
   let movedAt = performance.now()
   let moving: Promise<void> = Promise.resolve()
   const name = checkpointName(manager.name)
-  /** Types of events that the process ignores. Unknown types, as of a newer version, are not among them. */
+  /** Types of events that the process ignores. It does not ignore unknown types, as of a newer version. */
   const unwanted = new Set(KNOWN_TYPES.filter((type) => !manager.handles({ type })))
   const { shared } = checkpoints
   /** Incarnation for which this server runs the process; undefined while another server does. */
@@ -112,7 +112,7 @@ export function createProcessRunner(
    * Waits until the read models have passed the event. When a model has stopped before it, waits until the model is
    * rebuilt.
    */
-  async function isProjected(at: Position): Promise<void> {
+  async function waitForModels(at: Position): Promise<void> {
     while (!signal.aborted) {
       const passed = await projector.waitFor(at, WAIT_MS)
       const models = projector.stopped()
@@ -132,13 +132,13 @@ export function createProcessRunner(
   }
 
   /** Waits until the process may act on the event. Resolves to whether it must act. */
-  async function isMine(event: Recorded<DomainEvent>): Promise<boolean> {
-    if (event.position > projected) await isProjected(event.position)
+  async function mustReact(event: Recorded<DomainEvent>): Promise<boolean> {
+    if (event.position > projected) await waitForModels(event.position)
     if (signal.aborted) return false
     return manager.concerns === undefined || (await manager.concerns(event))
   }
 
-  /** Whether the log can be read and the checkpoint written, as they cannot in an outage or with a full disk. */
+  /** Whether the log can be read and the checkpoint written. Both fail in an outage, the write also with a full disk. */
   async function storesAnswer(): Promise<boolean> {
     return Promise.all([events.lastPosition(), moveCheckpoint()]).then(
       () => true,
@@ -180,7 +180,7 @@ export function createProcessRunner(
           for (const recorded of batch) {
             const event = unwanted.has(recorded.type) ? undefined : decode(recorded)
             passed += 1
-            const isToDo = event !== undefined && (await isMine(event))
+            const isToDo = event !== undefined && (await mustReact(event))
             if (signal.aborted) break
             if (isToDo) {
               await reactTo(event)
@@ -190,7 +190,7 @@ export function createProcessRunner(
             position = recorded.position
             if (signal.aborted) break
             // Some reactions wait only for memory, and one push may bring fifty events.
-            if (isToDo && recorded !== batch.at(-1)) await nextTurn()
+            if (isToDo && recorded !== batch.at(-1)) await yieldToLoop()
           }
           // Skipping an event again is cheap: the checkpoint is written after each reaction, and once per many skipped
           // events.

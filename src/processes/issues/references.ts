@@ -64,14 +64,14 @@ const MAX_BRANCHES = 20
  */
 const PUSHES: ReadonlySet<RefCause> = new Set<RefCause>(['push', 'update', 'merge'])
 
-interface SaidInCommit {
+interface CommitReferences {
   commit: string
   subject: string
   references: Reference[]
 }
 
 /** References of a text, with their source. */
-interface Said {
+interface SourcedReferences {
   references: readonly Reference[]
   cause: StatusCause
 }
@@ -80,7 +80,7 @@ export function references(services: Services): ProcessManager {
   const { views } = services
 
   /** Returns the references in commit messages, oldest commit first. */
-  async function saidIn(repoId: number, commits: readonly string[]): Promise<SaidInCommit[]> {
+  async function commitReferences(repoId: number, commits: readonly string[]): Promise<CommitReferences[]> {
     const site = services.publicUrl()
     const found = await fromCommits(gitDirOf(services, repoId), commits, ({ sha, message }) => ({
       commit: sha,
@@ -103,11 +103,11 @@ export function references(services: Services): ProcessManager {
    * Executes the keywords as the user. The last keyword for an issue wins. In other repositories, the author of a pull
    * request also needs the permission: the texts and commits are the author's, not the merger's.
    */
-  async function follow(
+  async function followKeywords(
     context: CommandContext,
     repoId: number,
     by: AccountRef,
-    said: readonly Said[],
+    sources: readonly SourcedReferences[],
     posterId: number = by.id,
   ): Promise<void> {
     const [author, poster] = await Promise.all([by.id, posterId].map((id) => views.accounts.get(`${id}`)))
@@ -116,7 +116,7 @@ export function references(services: Services): ProcessManager {
       mayChangeStatus(named, author) &&
       (named.issue.repoId === repoId || (poster !== undefined && mayChangeStatus(named, poster)))
     const wanted = new Map<string, RequestedStatus>()
-    for (const { references, cause } of said) {
+    for (const { references, cause } of sources) {
       const keywords = references.filter(({ action }) => action !== 'none')
       if (keywords.length === 0) continue
       for (const named of await referencedIssues(services, repoId, author, keywords)) {
@@ -145,11 +145,11 @@ export function references(services: Services): ProcessManager {
       head,
       MAX_COMMITS,
     )
-    const commits = await saidIn(repoId, [...new Set([commit, ...range])])
+    const commits = await commitReferences(repoId, [...new Set([commit, ...range])])
     const body = await proseIn(mergedBy.id, pull.body)
     const texts = [...commits, { references: [...referencesIn(body), ...titleReferences(pull.title)] }]
-    const said = texts.map(({ references }) => ({ references, cause: { repoId, pull: index, commit } }))
-    await follow(context, repoId, mergedBy, said, pull.poster.id)
+    const sources = texts.map(({ references }) => ({ references, cause: { repoId, pull: index, commit } }))
+    await followKeywords(context, repoId, mergedBy, sources, pull.poster.id)
   }
 
   /** Records the references in pushed commits, and follows their keywords when they reach the default branch. */
@@ -163,9 +163,9 @@ export function references(services: Services): ProcessManager {
     // A failure for one branch must not stop the others.
     await forEachSettled(branchesFirst(data.refs, main).slice(0, MAX_BRANCHES), async ({ ref, from, to }) => {
       if (to === null) return
-      const commits = await saidIn(repoId, await pushedCommits(repository, ref === main, from, to))
+      const commits = await commitReferences(repoId, await pushedCommits(repository, ref === main, from, to))
       const merged = why === 'merge' ? await mergedPull(repoId, ref, to) : undefined
-      const said = commits.map(({ commit, references }) => ({
+      const sources = commits.map(({ commit, references }) => ({
         references,
         cause: { repoId, pull: null, commit },
       }))
@@ -173,7 +173,8 @@ export function references(services: Services): ProcessManager {
         [
           () => forEachSettled(commits, (one) => recordCommit(context, repoId, author, one, merged)),
           // A merge is handled with its pull request.
-          async () => ref === main && why !== 'merge' && (await follow(context, repoId, actor, said)),
+          async () =>
+            ref === main && why !== 'merge' && (await followKeywords(context, repoId, actor, sources)),
         ],
         async (step) => void (await step()),
       )
@@ -206,7 +207,7 @@ export function references(services: Services): ProcessManager {
     context: CommandContext,
     repoId: number,
     author: AccountDocument,
-    { commit: sha, subject, references: all }: SaidInCommit,
+    { commit: sha, subject, references: all }: CommitReferences,
     merged: number | undefined,
   ): Promise<void> {
     const references = all.filter(({ place, index }) => place !== null || index !== merged)
@@ -261,7 +262,7 @@ export function references(services: Services): ProcessManager {
     commentId: number,
   ) => recordTexts(context, event, commentId, { body: event.data.body })
 
-  const onGone = (
+  const onDeleted = (
     context: CommandContext,
     { data, stream, revision }: Envelope & { data: IssueRef },
     commentIds: readonly (number | null)[],
@@ -285,13 +286,14 @@ export function references(services: Services): ProcessManager {
     CommentEdited: (context, event) => onText(context, event, event.data.commentId),
     ReviewSubmitted: (context, event) => onText(context, event, event.data.reviewId),
     ReviewCommentAdded: (context, event) => onText(context, event, event.data.commentId),
-    CommentDeleted: (context, event) => onGone(context, event, [event.data.commentId]),
-    CommentsDeleted: (context, event) => onGone(context, event, event.data.comments),
-    IssueDeleted: (context, event) => onGone(context, event, [null]),
-    ReviewDeleted: (context, event) => onGone(context, event, [event.data.reviewId, ...event.data.comments]),
+    CommentDeleted: (context, event) => onDeleted(context, event, [event.data.commentId]),
+    CommentsDeleted: (context, event) => onDeleted(context, event, event.data.comments),
+    IssueDeleted: (context, event) => onDeleted(context, event, [null]),
+    ReviewDeleted: (context, event) =>
+      onDeleted(context, event, [event.data.reviewId, ...event.data.comments]),
     TextsErased(context, event) {
       const { commentId, comments } = event.data
-      return onGone(context, event, commentId === null ? [null, ...comments] : comments)
+      return onDeleted(context, event, commentId === null ? [null, ...comments] : comments)
     },
   })
   return {

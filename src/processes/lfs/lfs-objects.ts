@@ -13,7 +13,7 @@ export function lfsObjects(services: Services): ProcessManager {
   const { views } = services
 
   /** Does the work unless one of the repositories is deleted before or meanwhile. */
-  async function between(ids: readonly number[], work: () => Promise<void>): Promise<void> {
+  async function whileAllExist(ids: readonly number[], work: () => Promise<void>): Promise<void> {
     const there = await views.repositories.getMany([...new Set(ids)].map(String))
     if (there.length < new Set(ids).size) return
     await work().catch((error: unknown) => {
@@ -25,7 +25,7 @@ export function lfsObjects(services: Services): ProcessManager {
     async RepositoryCreated(context, { data }) {
       const { repoId, parent } = data
       if (parent === undefined) return
-      await between([repoId, parent.repoId], () =>
+      await whileAllExist([repoId, parent.repoId], () =>
         inheritLfsObjects(services, context, { from: parent.repoId, to: repoId }),
       )
     },
@@ -33,7 +33,7 @@ export function lfsObjects(services: Services): ProcessManager {
       const { repoId, index } = data
       const pull = await views.pulls.get(pullId(repoId, index))
       if (pull === undefined || pull.head.repoId === repoId) return
-      await between([repoId, pull.head.repoId], () =>
+      await whileAllExist([repoId, pull.head.repoId], () =>
         mergeLfsObjects(services, context, pull, { from: data.mergeBase ?? pull.mergeBase, to: data.head }),
       )
     },

@@ -45,7 +45,7 @@ export function createLateMerges(
 ) {
   const { log, readStore } = services
   const notes = openLateMerges(readStore)
-  const patience = createWaitBudget(atOnceMs)
+  const waitBudget = createWaitBudget(atOnceMs)
   const worker = createWorker<RepositoryWork>(
     {
       places: REPOSITORIES,
@@ -68,8 +68,8 @@ export function createLateMerges(
   )
 
   /**
-   * Tries the merges of open pull requests into one repository, or queues them when they take long or when others of
-   * the repository are queued. `position` is that of the event.
+   * Tries the merges of open pull requests into one repository, or queues them when they take long or when other pull
+   * requests of the repository are queued. `position` is that of the event.
    */
   async function check(
     context: CommandContext,
@@ -79,10 +79,10 @@ export function createLateMerges(
   ): Promise<void> {
     const { actor } = context
     const one = workOf(repoId, actor)
-    const withinMs = patience.with(one.account)
+    const withinMs = waitBudget.with(one.account)
     if (withinMs > 0 && (await notes.get(repoId)) === undefined) {
       try {
-        return await patience.during(one.account, () =>
+        return await waitBudget.during(one.account, () =>
           tryMerges(services, context, repoId, pulls, { withinMs }),
         )
       } catch (error) {
@@ -108,7 +108,7 @@ export function createLateMerges(
       if (!(error instanceof GitTookTooLong || error instanceof GitFailed)) throw error
       if (!alone) return await notes.separate(repoId)
       // A retry would fail again.
-      log.error({ err: error, ...refs[0] }, 'whether a pull request can be merged cannot be tried')
+      log.error({ err: error, ...refs[0] }, 'the mergeability of a pull request cannot be checked')
       await notes.remove(repoId, some)
     }
   }

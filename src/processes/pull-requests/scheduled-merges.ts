@@ -57,8 +57,8 @@ const handles = handledBy(affected)
 const PLACES = 4
 /** Number of failures of git after which a merge gets one last attempt. */
 const MAX_FAILURES = 3
-/** How often the wait for read models checks for the end of the server, in milliseconds. */
-const LOOK_MS = 500
+/** Interval at which the wait for read models checks whether the server stops, in milliseconds. */
+const STOP_CHECK_MS = 500
 /** Number of scheduled pull requests that are read together at a start. */
 const BATCH = 100
 
@@ -76,7 +76,7 @@ const attemptOf = (pull: PullDocument, cause: Attempt['cause']): Attempt => ({
 })
 
 interface ScheduledMergeOptions {
-  /** How long the process waits for the merges that an event has made ready, in milliseconds. */
+  /** Maximum wait of the process for the merges that an event has made ready, in milliseconds. */
   atOnceMs?: number
   /** Pause after a failure, in milliseconds. */
   pauseMs?: number
@@ -89,14 +89,14 @@ export function createScheduledMerges(
   { atOnceMs, pauseMs }: ScheduledMergeOptions = {},
 ) {
   const { views, projector, log } = services
-  const patience = createWaitBudget(atOnceMs)
+  const waitBudget = createWaitBudget(atOnceMs)
   const worker = createWorker<Attempt>(
     {
       places: PLACES,
       pauseMs,
       // The queue is in memory, so a start checks all scheduled pull requests again. That is cheap.
       async load() {
-        while (!(await projector.caughtUp(LOOK_MS))) signal.throwIfAborted()
+        while (!(await projector.caughtUp(STOP_CHECK_MS))) signal.throwIfAborted()
         const ids = await views.pulls.ids({ scheduled: true })
         for (let at = 0; at < ids.length; at += BATCH) {
           const found = await views.pulls.getMany(ids.slice(at, at + BATCH))
@@ -196,11 +196,11 @@ export function createScheduledMerges(
       const found = await handle(affected, views.pulls, event)
       const added = found.map((pull) => worker.add(attemptOf(pull, context)))
       const account = `${context.actor?.id ?? 'server'}`
-      const waitMs = patience.with(account)
+      const waitMs = waitBudget.with(account)
       if (added.length === 0 || waitMs === 0) return
       const over = releasableSignal(signal)
       const isOver = delay(waitMs, undefined, { signal: over.signal })
-      await patience.during(account, () => Promise.race([Promise.all(added), isOver.catch(() => {})]))
+      await waitBudget.during(account, () => Promise.race([Promise.all(added), isOver.catch(() => {})]))
       over.abort()
       over.release()
     },

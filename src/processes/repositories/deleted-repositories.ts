@@ -21,7 +21,7 @@ export function deletedRepositories(services: Services): ProcessManager {
       for await (const files of filesOfRepository(views, repoId)) {
         for (const { uuid } of files) await attachments.remove(uuid)
       }
-      await access.among(own, { repoId })
+      await access.checkTies(own, { repoId })
       await forEachSettled(await views.deployKeys.find({ repoId }), (key) =>
         removeDeployKey(services, own, key),
       )

@@ -18,7 +18,7 @@ const AGAIN_MS = 5000
 /** The same pause as a multiple of the measurement's duration. */
 const AGAIN_TIMES = 20
 /** Interval of the look-up of repositories that are due or left by a dead node, in milliseconds. */
-const LOOK_EVERY_MS = 10 * 60_000
+const LOAD_INTERVAL_MS = 10 * 60_000
 /** Maximum wait for an idle event loop after a start, in milliseconds. */
 const BUSY_START_MS = 30_000
 /** Pause after a failure, in milliseconds. */
@@ -27,7 +27,7 @@ const BATCH = 200
 /** Scheduling key: the work belongs to no account. */
 const OWN = 'server'
 
-interface Wanted extends Work {
+interface MaintenanceWork extends Work {
   repoId: number
   countAttachments: boolean
 }
@@ -46,20 +46,20 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   const notBefore = new Map<number, number>()
   const runExclusive = createKeyedMutex()
   let starting: Promise<void> = Promise.resolve()
-  const worker = createWorker<Wanted>(
+  const worker = createWorker<MaintenanceWork>(
     {
       places: 1,
-      loadEveryMs: LOOK_EVERY_MS,
-      load: look,
+      loadEveryMs: LOAD_INTERVAL_MS,
+      load: enqueueDue,
       work: workOn,
       failed: (error) =>
         log.warn({ err: error }, 'repositories could not be looked through; it will be repeated'),
     },
     signal,
   )
-  const isWanted = (repoId: number) => worker.waiting(`${repoId}`) !== undefined
+  const isQueued = (repoId: number) => worker.waiting(`${repoId}`) !== undefined
 
-  function want(repoId: number, countAttachments: boolean): void {
+  function enqueue(repoId: number, countAttachments: boolean): void {
     const id = `${repoId}`
     const isCounted = countAttachments || worker.waiting(id)?.countAttachments === true
     const inMs = Math.max(FIRST_MS, (notBefore.get(repoId) ?? 0) - performance.now())
@@ -67,10 +67,10 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   }
 
   /** Records in the store that a repository has changed. */
-  async function note(repoId: number, { countAttachments = false } = {}): Promise<void> {
-    const isNoted = isWanted(repoId)
-    want(repoId, countAttachments)
-    if (isNoted) return
+  async function recordChange(repoId: number, { countAttachments = false } = {}): Promise<void> {
+    const wasQueued = isQueued(repoId)
+    enqueue(repoId, countAttachments)
+    if (wasQueued) return
     await runExclusive(`${repoId}`, async () => {
       const repository = await views.repositories.get(`${repoId}`)
       const before = await diskUsage.get(repoId)
@@ -82,8 +82,8 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   }
 
   /** Counts the size for the new owner at once, before the measurement, which takes longer. */
-  async function moved(repoId: number): Promise<void> {
-    want(repoId, false)
+  async function onTransfer(repoId: number): Promise<void> {
+    enqueue(repoId, false)
     await runExclusive(`${repoId}`, async () => {
       const ownerId = (await views.repositories.get(`${repoId}`))?.ownerId
       const before = await diskUsage.get(repoId)
@@ -93,12 +93,12 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     })
   }
 
-  async function workOn({ repoId, countAttachments }: Wanted): Promise<number | undefined> {
+  async function workOn({ repoId, countAttachments }: MaintenanceWork): Promise<number | undefined> {
     const began = performance.now()
     try {
       await runExclusive(`work ${repoId}`, async () => {
         const kind = config.maintenance ? 'due' : 'measure'
-        const hasChanged = () => isWanted(repoId)
+        const hasChanged = () => isQueued(repoId)
         const done = await maintain(services, repoId, { kind, countAttachments, hasChanged, signal })
         if (done === undefined || done.kind === 'none') return
         const { gitBytes } = done.usage
@@ -113,16 +113,16 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     } catch (error) {
       if (signal.aborted) return undefined
       log.warn({ err: error, repoId }, 'a repository could not be maintained; it will be tried again')
-      want(repoId, true)
+      enqueue(repoId, true)
       return AFTER_FAILURE_MS
     }
   }
 
   /** Finds repositories that were recorded as changed, and unmeasured ones, which were restored or imported. */
-  async function look(): Promise<void> {
+  async function enqueueDue(): Promise<void> {
     for (const [repoId, until] of notBefore) if (until <= performance.now()) notBefore.delete(repoId)
     for (const { repoId, measuredAt } of await diskUsage.waiting(Date.now(), BATCH))
-      want(repoId, measuredAt === '')
+      enqueue(repoId, measuredAt === '')
     let last = ''
     for (;;) {
       const found = await views.repositories.find(
@@ -130,7 +130,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
         { sort: [['key', 1]], limit: BATCH },
       )
       const known = await diskUsage.getMany(found.map(({ id }) => id))
-      for (const { id } of found) if (!known.has(id)) await note(id, { countAttachments: true })
+      for (const { id } of found) if (!known.has(id)) await recordChange(id, { countAttachments: true })
       if (found.length < BATCH || signal.aborted) return
       last = found.at(-1)?.key ?? last
       await delay(10, undefined, { signal })
@@ -139,19 +139,19 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
 
   return {
     manager: processManager('maintenance', {
-      RefsUpdated: (_, { data }) => note(data.repoId),
-      LfsObjectsAdded: (_, { data }) => note(data.repoId),
-      RepositoryCreated: (_, { data }) => note(data.repoId),
-      AttachmentAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
-      AttachmentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-      IssueFileAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
-      IssueFileDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-      ReleaseAssetAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
-      ReleaseAssetDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-      CommentsDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-      IssueDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-      CommentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-      RepositoryTransferred: (_, { data }) => moved(data.repoId),
+      RefsUpdated: (_, { data }) => recordChange(data.repoId),
+      LfsObjectsAdded: (_, { data }) => recordChange(data.repoId),
+      RepositoryCreated: (_, { data }) => recordChange(data.repoId),
+      AttachmentAdded: (_, { data }) => recordChange(data.repoId, { countAttachments: true }),
+      AttachmentDeleted: (_, { data }) => recordChange(data.repoId, { countAttachments: true }),
+      IssueFileAdded: (_, { data }) => recordChange(data.repoId, { countAttachments: true }),
+      IssueFileDeleted: (_, { data }) => recordChange(data.repoId, { countAttachments: true }),
+      ReleaseAssetAdded: (_, { data }) => recordChange(data.repoId, { countAttachments: true }),
+      ReleaseAssetDeleted: (_, { data }) => recordChange(data.repoId, { countAttachments: true }),
+      CommentsDeleted: (_, { data }) => recordChange(data.repoId, { countAttachments: true }),
+      IssueDeleted: (_, { data }) => recordChange(data.repoId, { countAttachments: true }),
+      CommentDeleted: (_, { data }) => recordChange(data.repoId, { countAttachments: true }),
+      RepositoryTransferred: (_, { data }) => onTransfer(data.repoId),
       RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),
     }),
     start() {

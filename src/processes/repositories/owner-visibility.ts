@@ -5,7 +5,7 @@
 import { organizations, repositories } from '../../commands/execution/aggregates.ts'
 import type { CommandContext } from '../../commands/execution/command-context.ts'
 import { withOrganizationLock } from '../../commands/organizations/organization-lock.ts'
-import { shownTo } from '../../commands/organizations/visibility.ts'
+import { repositoryVisibility } from '../../commands/organizations/visibility.ts'
 import {
   finishHiding,
   hideFork,
@@ -22,7 +22,7 @@ export function ownerVisibility(services: Services): ProcessManager {
   const { repositories: documents } = services.views
 
   /** Records the owner's visibility, unless the repository has it or has another owner now. */
-  async function showOwner(
+  async function updateOwnerVisibility(
     context: CommandContext,
     { repoId, owner }: { repoId: number; owner: { id: number; kind: AccountKind } },
   ): Promise<void> {
@@ -31,7 +31,9 @@ export function ownerVisibility(services: Services): ProcessManager {
     if (repository?.ownerId !== owner.id) return
     const visibility = async () => {
       const organization = await organizations.load(services, owner.id)
-      return organization.status === 'active' ? shownTo(organization) : repository.ownerVisibility
+      return organization.status === 'active'
+        ? repositoryVisibility(organization)
+        : repository.ownerVisibility
     }
     if (repository.ownerVisibility === (await visibility())) return
     await withOrganizationLock(services, owner.id, async () => {
@@ -42,7 +44,7 @@ export function ownerVisibility(services: Services): ProcessManager {
     })
   }
 
-  async function hideAsOwner(context: CommandContext, repoId: number): Promise<void> {
+  async function hideWithOwner(context: CommandContext, repoId: number): Promise<void> {
     const repository = await documents.get(`${repoId}`)
     if (repository === undefined) return
     const { ownerId: id, ownerKind: kind, ownerVisibility } = repository
@@ -51,14 +53,14 @@ export function ownerVisibility(services: Services): ProcessManager {
 
   return processManager('owner_visibility', {
     async RepositoryCreated(context, { data }) {
-      await showOwner(context, data)
+      await updateOwnerVisibility(context, data)
       const { repoId, parent } = data
       // The fork was made while its base was being hidden.
       if (parent !== undefined && !data.private)
         await hideFork(services, context, { baseId: parent.repoId, repoId })
     },
     async RepositoryTransferred(context, { data }) {
-      await showOwner(context, data)
+      await updateOwnerVisibility(context, data)
       if (data.ownerVisibility !== 'public') await hideForksOf(services, context, data.repoId)
     },
     async HidingStarted(context, { data: { organization } }) {
@@ -78,7 +80,7 @@ export function ownerVisibility(services: Services): ProcessManager {
     async OwnerVisibilityChanged(context, { data: { repoId, visibility } }) {
       if (visibility !== 'public') await hideForksOf(services, context, repoId)
       // A suspended node may have recorded the visibility before the organization was hidden.
-      if (visibility !== 'private') await hideAsOwner(context, repoId)
+      if (visibility !== 'private') await hideWithOwner(context, repoId)
     },
   })
 }

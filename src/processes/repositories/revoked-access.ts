@@ -44,7 +44,7 @@ export function accessCleanup(services: Services) {
     })
   }
 
-  async function reconsider(context: CommandContext, ids: readonly string[]): Promise<void> {
+  async function checkFollows(context: CommandContext, ids: readonly string[]): Promise<void> {
     for (let i = 0; i < ids.length; i += CHUNK) {
       const found = await follows.getMany(ids.slice(i, i + CHUNK))
       await forEachSettled(await withoutAccess(found), (follow) => endFollow(services, context, follow))
@@ -52,13 +52,13 @@ export function accessCleanup(services: Services) {
   }
 
   /** Checks those of a user or a repository; `within` limits them to these repositories. */
-  async function among(
+  async function checkTies(
     context: CommandContext,
     filter: { repoId: number } | { userId: number },
     within?: ReadonlySet<string>,
   ): Promise<void> {
     const isWithin = (id: string) => within === undefined || within.has(`${repoIdIn(id)}`)
-    await reconsider(context, (await follows.ids(filter)).filter(isWithin))
+    await checkFollows(context, (await follows.ids(filter)).filter(isWithin))
     const ids = (await participations.ids({ ...filter, subscribed: true })).filter(isWithin)
     for (let i = 0; i < ids.length; i += CHUNK) {
       const found = await participations.getMany(ids.slice(i, i + CHUNK))
@@ -68,33 +68,33 @@ export function accessCleanup(services: Services) {
     }
   }
 
-  return { among, reconsider }
+  return { checkTies, checkFollows }
 }
 
 export function revokedAccess(services: Services): ProcessManager {
   const { accounts, gpgKeys, participations, reactions, repositories, sshKeys, teams } = services.views
-  const { among, reconsider } = accessCleanup(services)
+  const { checkTies, checkFollows } = accessCleanup(services)
 
   /** Checks former team members in the repositories of the organization. */
-  async function amongMembers(
+  async function checkMembers(
     context: CommandContext,
     { organization, members }: { organization: AccountRef; members: readonly number[] },
   ): Promise<void> {
     const within = new Set(await repositories.ids({ ownerId: organization.id }))
     await forEachSettled(members, async (userId) => {
-      await among(context, { userId }, within)
+      await checkTies(context, { userId }, within)
       await endAssignments(services, context, userId, within)
     })
   }
 
   /** Checks a user in all repositories. */
-  async function ofUser(context: CommandContext, userId: number): Promise<void> {
-    await among(context, { userId })
+  async function checkUser(context: CommandContext, userId: number): Promise<void> {
+    await checkTies(context, { userId })
     await endAssignments(services, context, userId)
   }
 
   /** Checks all assignees of a repository. */
-  async function assignedIn(context: CommandContext, repoId: number): Promise<void> {
+  async function checkAssignees(context: CommandContext, repoId: number): Promise<void> {
     const userIds = (await participations.ids({ repoId })).map((id) => Number(id.split('.').at(-1)))
     await forEachSettled(new Set(userIds), (userId) =>
       endAssignments(services, context, userId, new Set([`${repoId}`])),
@@ -102,7 +102,11 @@ export function revokedAccess(services: Services): ProcessManager {
   }
 
   /** Checks new assignees: the permission may have ended during the request. */
-  async function assigned(context: CommandContext, { repoId }: IssueRef, people: readonly AccountRef[]) {
+  async function checkNewAssignees(
+    context: CommandContext,
+    { repoId }: IssueRef,
+    people: readonly AccountRef[],
+  ) {
     if (people.length === 0) return
     const repository = await repositories.get(`${repoId}`)
     const users = await accounts.getMany(people.map(({ id }) => `${id}`))
@@ -112,26 +116,26 @@ export function revokedAccess(services: Services): ProcessManager {
 
   const manager = processManager('lost_access', {
     async RepositoryEdited(context, { data: { repoId, changes } }) {
-      if (changes.private === true) await among(context, { repoId })
+      if (changes.private === true) await checkTies(context, { repoId })
     },
     async OwnerVisibilityChanged(context, { data: { repoId, visibility } }) {
-      if (visibility !== 'public') await among(context, { repoId })
+      if (visibility !== 'public') await checkTies(context, { repoId })
     },
     async RepositoryTransferred(context, { data: { repoId } }) {
-      await among(context, { repoId })
-      await assignedIn(context, repoId)
+      await checkTies(context, { repoId })
+      await checkAssignees(context, repoId)
     },
     async TransferCanceled(context, { data: { recipient } }) {
-      if (recipient.kind === 'user') await among(context, { userId: recipient.id })
+      if (recipient.kind === 'user') await checkTies(context, { userId: recipient.id })
     },
     async CollaboratorRemoved(context, { data: { user } }) {
-      await ofUser(context, user.id)
+      await checkUser(context, user.id)
     },
     async CollaboratorSet(context, { data: { repoId, user, permission } }) {
       if (permission === 'read') await endAssignments(services, context, user.id, new Set([`${repoId}`]))
     },
     async MemberRemoved(context, { data: { user } }) {
-      await ofUser(context, user.id)
+      await checkUser(context, user.id)
     },
     async MemberSet(context, { data: { user, permission } }) {
       if (permission === 'read') await endAssignments(services, context, user.id)
@@ -141,41 +145,41 @@ export function revokedAccess(services: Services): ProcessManager {
       const hasAll = (await teams.get(`${team.id}`))?.allRepositories === true
       const of = hasAll ? { ownerId: organization.id } : { teams: team.id }
       const within = new Set(await repositories.ids(of))
-      await among(context, { userId: user.id }, within)
+      await checkTies(context, { userId: user.id }, within)
       await endAssignments(services, context, user.id, within)
     },
     async TeamRepositoryRemoved(context, { data: { repoId } }) {
-      await among(context, { repoId })
-      await assignedIn(context, repoId)
+      await checkTies(context, { repoId })
+      await checkAssignees(context, repoId)
     },
     async TeamDeleted(context, { data }) {
-      await amongMembers(context, data)
+      await checkMembers(context, data)
     },
     async TeamEdited(context, { data }) {
       // The permissions of the members change only when the event names them.
-      await amongMembers(context, data)
+      await checkMembers(context, data)
     },
     async UserEdited(context, { data: { user, changes } }) {
-      if (changes.siteAdmin === false) await ofUser(context, user.id)
+      if (changes.siteAdmin === false) await checkUser(context, user.id)
     },
     async IssueOpened(context, { data }) {
-      await assigned(context, data, data.assignees)
+      await checkNewAssignees(context, data, data.assignees)
     },
     async PullRequestOpened(context, { data }) {
-      await assigned(context, data, data.assignees)
+      await checkNewAssignees(context, data, data.assignees)
     },
     async AssigneesChanged(context, { data }) {
-      await assigned(context, data, data.added)
+      await checkNewAssignees(context, data, data.added)
     },
     // The permission may have ended during the request.
     async RepositoryStarred(context, { data: { repoId, user } }) {
-      await reconsider(context, [followId(repoId, user.id)])
+      await checkFollows(context, [followId(repoId, user.id)])
     },
     async RepositoryWatched(context, { data: { repoId, user } }) {
-      await reconsider(context, [followId(repoId, user.id)])
+      await checkFollows(context, [followId(repoId, user.id)])
     },
     async UserDeleted(context, { data: { user } }) {
-      await ofUser(context, user.id)
+      await checkUser(context, user.id)
       await forEachSettled(await sshKeys.find({ userId: user.id }), (key) =>
         removeSshKey(services, { ...context, actor: null }, key),
       )

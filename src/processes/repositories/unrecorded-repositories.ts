@@ -14,21 +14,21 @@ import { isOwnLog } from '../attachments/attachment-removal.ts'
  */
 export async function removeUnrecorded(services: Services): Promise<void> {
   const { gitDir, views, log } = services
-  let given: number | undefined
+  let lastId: number | undefined
   for (const name of await readdir(gitDir)) {
     const id = /^(\d+)\.git$/.exec(name)?.[1]
     if (id === undefined || (await views.repositories.get(id)) !== undefined) continue
     const repoId = Number(id)
     if ((await repositories.load(services, repoId)).status !== 'none') continue
     if ((await recordedRefs(services, repoId)).revision !== 'no-stream') continue
-    given ??= (await isOwnLog(services)) ? await lastGiven(services) : 0
-    if (repoId > given || !(await deleteAbandoned(gitDirOf(services, repoId)))) continue
+    lastId ??= (await isOwnLog(services)) ? await lastIssuedId(services) : 0
+    if (repoId > lastId || !(await deleteAbandoned(gitDirOf(services, repoId)))) continue
     log.info({ repoId }, 'removed a repository whose creation was cut off')
   }
 }
 
 /** Returns the last issued repository id; 0 without one. */
-async function lastGiven({ events }: Services): Promise<number> {
+async function lastIssuedId({ events }: Services): Promise<number> {
   const last = { direction: 'backwards', maxCount: 1 } as const
   for await (const { revision } of events.readStream(idsStream('repository'), last)) return revision + 1
   return 0

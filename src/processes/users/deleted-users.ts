@@ -29,14 +29,14 @@ export function deletedUsers(services: Services): ProcessManager {
   const { accounts, repositories: documents } = services.views
   const isGhost = async (id: number) => (await accounts.get(`${id}`))?.deleted === true
 
-  async function takeBack(context: CommandContext, repository: RepositoryDocument | undefined) {
+  async function deleteOwned(context: CommandContext, repository: RepositoryDocument | undefined) {
     if (repository === undefined) return
     // The request may have removed it itself.
     if ((await repositories.load(services, repository.id)).status !== 'active') return
     await deleteWithClaims(services, { ...context, actor: null }, repository)
   }
 
-  async function accessCleanup(context: CommandContext, repoId: number, user: AccountRef) {
+  async function removeCollaborator(context: CommandContext, repoId: number, user: AccountRef) {
     await repositories.change(services, { ...context, actor: null }, repoId, 'remove collaborator', (state) =>
       decideForgetUser(state, user),
     )
@@ -62,7 +62,7 @@ export function deletedUsers(services: Services): ProcessManager {
       await removeGpgKey(services, { ...context, actor: null }, { id, primary })
     },
     async RepositoryCreated(context, { data: { repoId, owner } }) {
-      if (await isGhost(owner.id)) await takeBack(context, await documents.get(`${repoId}`))
+      if (await isGhost(owner.id)) await deleteOwned(context, await documents.get(`${repoId}`))
     },
     async MemberSet(context, { data: { organization, user } }) {
       if (await isGhost(user.id)) await removeDeletedMember(services, context, organization.id, user)
@@ -71,18 +71,19 @@ export function deletedUsers(services: Services): ProcessManager {
       if (await isGhost(user.id)) await leaveTeams(services, context, organization.id, user)
     },
     async CollaboratorSet(context, { data: { repoId, user } }) {
-      if (await isGhost(user.id)) await accessCleanup(context, repoId, user)
+      if (await isGhost(user.id)) await removeCollaborator(context, repoId, user)
     },
     async TransferStarted(context, { data: { repoId, recipient } }) {
-      if (await isGhost(recipient.id)) await accessCleanup(context, repoId, recipient)
+      if (await isGhost(recipient.id)) await removeCollaborator(context, repoId, recipient)
     },
     async UserDeleted(context, { data: { user } }) {
       for (const pull of await services.views.pulls.find({ requestedReviewerIds: user.id })) {
         await endRequest(context, pull, user)
       }
-      for (const repository of await documents.find({ ownerId: user.id })) await takeBack(context, repository)
+      for (const repository of await documents.find({ ownerId: user.id }))
+        await deleteOwned(context, repository)
       for (const id of await documents.ids({ readers: user.id }))
-        await accessCleanup(context, Number(id), user)
+        await removeCollaborator(context, Number(id), user)
       const { memberships = {}, teams = {} } = (await accounts.get(`${user.id}`)) ?? {}
       for (const id of organizationsIn(teams)) await leaveTeams(services, context, id, user)
       for (const id of Object.keys(memberships))
@@ -91,7 +92,7 @@ export function deletedUsers(services: Services): ProcessManager {
     async OrganizationDeleted(context, { data: { organization } }) {
       const own = { ...context, actor: null }
       for (const repository of await documents.find({ ownerId: organization.id })) {
-        await takeBack(context, repository)
+        await deleteOwned(context, repository)
       }
       await endTransfersTo(services, own, organization)
       const scope: LabelScope = { kind: 'organization', organizationId: organization.id }

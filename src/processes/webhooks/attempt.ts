@@ -33,7 +33,7 @@ function problemOf(error: unknown): string {
 /**
  * Gives up an old event only after one more attempt: it may be old because the clock was set forward or no server ran.
  */
-function againOrGivenUp({ at }: WebhookDelivery, statusCode: number, problem: string): Outcome {
+function retryOrGiveUp({ at }: WebhookDelivery, statusCode: number, problem: string): Outcome {
   if (Date.now() - at <= GIVEN_UP_AFTER_MS) return { result: 'again', statusCode, problem }
   return { result: 'failed', statusCode, problem: `given up: ${problem}` }
 }
@@ -66,12 +66,12 @@ export async function attempt(
     if (isDelivered(statusCode)) return { result: 'delivered', statusCode, problem: '' }
     const problem = `the receiver answered with ${statusCode}`
     return mayChange(statusCode)
-      ? againOrGivenUp(delivery, statusCode, problem)
+      ? retryOrGiveUp(delivery, statusCode, problem)
       : { result: 'failed', statusCode, problem }
   } catch (error) {
     if (stopping.aborted) throw error
     if (error instanceof InternalAddress || error instanceof BadRedirect) return failed(error.message)
-    return againOrGivenUp(delivery, 0, problemOf(error))
+    return retryOrGiveUp(delivery, 0, problemOf(error))
   } finally {
     stopped.release()
   }

@@ -21,21 +21,21 @@ export interface DeliveryPart {
 }
 
 /**
- * Returns the first delivery of an event to a webhook, with the rest in it. `told` has all of them in order, at least
+ * Returns the first delivery of an event to a webhook, which holds the rest. `chain` has all of them in order, at least
  * one.
  */
 export function deliveriesOf(
   { id: eventId, position }: Recorded<DomainEvent>,
   of: Pick<WebhookDelivery, 'hookId' | 'ownerId' | 'at'>,
-  told: readonly DeliveryPart[],
+  chain: readonly DeliveryPart[],
 ): WebhookDelivery {
-  const kinds = new Set(told.map(({ event }) => event))
+  const kinds = new Set(chain.map(({ event }) => event))
   const all = [...kinds].map((event) => ({
     event,
-    parts: told.filter((one) => one.event === event).map(({ part }) => part),
+    parts: chain.filter((one) => one.event === event).map(({ part }) => part),
   }))
   const first = firstOf({ ...of, eventId, position }, all)
-  if (first === undefined) throw new Error('a webhook that is told of nothing has no delivery')
+  if (first === undefined) throw new Error('an event without parts has no delivery')
   return first
 }
 
@@ -46,7 +46,7 @@ export function deliveryAfter(done: WebhookDelivery): WebhookDelivery | undefine
 }
 
 /** Returns a delivery without the rest of its chain. */
-export function alone({ rest: _, ...delivery }: WebhookDelivery): WebhookDelivery {
+export function withoutRest({ rest: _, ...delivery }: WebhookDelivery): WebhookDelivery {
   return delivery
 }
 

@@ -10,7 +10,7 @@ import { VERSION } from '../../storage/version.ts'
 const signed = (algorithm: 'sha1' | 'sha256', secret: string, text: string) =>
   secret === '' ? '' : createHmac(algorithm, secret).update(text).digest('hex')
 
-/** Signatures cover the JSON, also when a form carries it. Without a secret they are empty, as in Gitea. */
+/** Creates the request. Signatures cover the JSON, also when a form carries it. Without a secret they are empty, as in Gitea. */
 export function deliveryRequest(
   { id, event }: Pick<WebhookDelivery, 'id' | 'event'>,
   contentType: HookContentType,

@@ -26,21 +26,21 @@ export interface Changes {
   removed_labels?: Static<typeof LabelWire>[]
 }
 
-const issueAt = async (services: Services, scene: PayloadContext, index: number, revision: number) =>
-  (await (await issueReplayer(services, scene, `${index}`, scene.viewer)).at({ revision })).body
+const issueAt = async (services: Services, context: PayloadContext, index: number, revision: number) =>
+  (await (await issueReplayer(services, context, `${index}`, context.viewer)).at({ revision })).body
 
-const pullAt = async (services: Services, scene: PayloadContext, index: number, revision: number) =>
-  (await (await pullReplayer(services, scene, `${index}`, scene.viewer)).at({ revision })).body
+const pullAt = async (services: Services, context: PayloadContext, index: number, revision: number) =>
+  (await (await pullReplayer(services, context, `${index}`, context.viewer)).at({ revision })).body
 
 /** Returns the body of an issue or pull request before the event. */
 async function bodyBefore(
   services: Services,
-  scene: PayloadContext,
+  context: PayloadContext,
   { index }: IssueRef,
   { stream, revision }: Envelope,
 ) {
   const before = isPullStream(stream) ? pullAt : issueAt
-  return (await before(services, scene, index, revision - 1)).body
+  return (await before(services, context, index, revision - 1)).body
 }
 
 /** The event-specific part of a payload. */
@@ -79,14 +79,14 @@ async function labelChanges(
 
 async function changesOf(
   services: Services,
-  scene: PayloadContext,
+  context: PayloadContext,
   event: Envelope,
   issue: IssueRef,
   { changes, labels }: DiscussionChange,
 ): Promise<Changes | undefined> {
-  if (labels !== undefined) return labelChanges(services, scene, labels)
+  if (labels !== undefined) return labelChanges(services, context, labels)
   if (changes !== 'body') return changes
-  return { body: { from: await bodyBefore(services, scene, issue, event) } }
+  return { body: { from: await bodyBefore(services, context, issue, event) } }
 }
 
 /** Payload of an event of an issue (`issues` and its kinds) or of a pull request (`pull_request` and its kinds). */
@@ -94,23 +94,23 @@ export async function discussionPayload(
   services: Services,
   event: Envelope,
   issue: IssueRef,
-  told: DiscussionChange,
+  change: DiscussionChange,
 ) {
-  const { action, head, review, reviewer, commit = '' } = told
-  const scene = await payloadContextOf(services, event, issue.repoId)
-  if (scene === undefined) return undefined
-  const changed = await changesOf(services, scene, event, issue, told)
+  const { action, head, review, reviewer, commit = '' } = change
+  const context = await payloadContextOf(services, event, issue.repoId)
+  if (context === undefined) return undefined
+  const changed = await changesOf(services, context, event, issue, change)
   const common = {
     action,
     number: issue.index,
     ...(changed !== undefined && { changes: changed }),
-    repository: scene.wire,
-    sender: scene.sender,
+    repository: context.wire,
+    sender: context.sender,
     commit_id: commit,
   }
   if (!isPullStream(event.stream))
-    return { ...common, issue: await issueAt(services, scene, issue.index, event.revision) }
-  const pull_request = await pullAt(services, scene, issue.index, event.revision)
+    return { ...common, issue: await issueAt(services, context, issue.index, event.revision) }
+  const pull_request = await pullAt(services, context, issue.index, event.revision)
   const people = await usersById(services, [reviewer])
   const requested_reviewer = (reviewer === undefined ? undefined : people.get(reviewer)) ?? null
   return { ...common, ...head, pull_request, requested_reviewer, review: review ?? null }
@@ -123,21 +123,21 @@ export async function commentPayload(
   { repoId, commentId }: IssueRef & { commentId: number },
   action: 'created' | 'edited' | 'deleted',
 ) {
-  const scene = await payloadContextOf(services, event, repoId)
-  if (scene === undefined) return undefined
+  const context = await payloadContextOf(services, event, repoId)
+  if (context === undefined) return undefined
   const { stream, revision } = event
   const { before, after } = await commentChange(services.events, stream, revision, commentId)
   const comment = action === 'deleted' ? before : after
   if (comment === undefined) return undefined
   const changes = action === 'edited' ? { changes: { body: { from: before?.body ?? '' } } } : {}
-  return commentOf(services, scene, event, { action, comment, ...changes })
+  return commentOf(services, context, event, { action, comment, ...changes })
 }
 
 /** Payload of a reply to a review comment, sent as a comment of the pull request, as in Gitea. */
 export async function replyPayload(services: Services, event: RecordedOf<'ReviewCommentAdded'>) {
   const { repoId, index, commentId: id, author, body } = event.data
-  const scene = await payloadContextOf(services, event, repoId)
-  if (scene === undefined) return undefined
+  const context = await payloadContextOf(services, event, repoId)
+  if (context === undefined) return undefined
   const { at } = event.metadata
   const times = { createdAt: at, updatedAt: at }
   const comment = {
@@ -151,23 +151,23 @@ export async function replyPayload(services: Services, event: RecordedOf<'Review
     attachmentUuids: [],
     ...times,
   }
-  return commentOf(services, scene, event, { action: 'created', comment })
+  return commentOf(services, context, event, { action: 'created', comment })
 }
 
 async function commentOf(
   services: Services,
-  scene: PayloadContext,
+  context: PayloadContext,
   { stream, revision }: Envelope,
-  { comment, ...told }: { action: string; comment: CommentDocument; changes?: Changes },
+  { comment, ...change }: { action: string; comment: CommentDocument; changes?: Changes },
 ) {
   const isPull = isPullStream(stream)
   return {
-    ...told,
-    issue: await issueAt(services, scene, comment.index, revision),
-    ...(isPull && { pull_request: await pullAt(services, scene, comment.index, revision) }),
-    comment: await commentWire(services, scene.repository, comment),
-    repository: scene.wire,
-    sender: scene.sender,
+    ...change,
+    issue: await issueAt(services, context, comment.index, revision),
+    ...(isPull && { pull_request: await pullAt(services, context, comment.index, revision) }),
+    comment: await commentWire(services, context.repository, comment),
+    repository: context.wire,
+    sender: context.sender,
     is_pull: isPull,
   }
 }

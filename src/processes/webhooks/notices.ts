@@ -116,9 +116,9 @@ const ofRelease = (
 }
 
 /** The subject is unused: a handler needs the event only. */
-type Told<T extends EventType> = Handlers<T, undefined, readonly Notice[], Envelope>
+type NoticeTable<T extends EventType> = Handlers<T, undefined, readonly Notice[], Envelope>
 
-function told<T extends EventType>(table: Told<T>) {
+function noticeTable<T extends EventType>(table: NoticeTable<T>) {
   const handles = handledBy<T, Envelope>(table)
   return {
     /** Whether webhooks get events of this type. */
@@ -129,7 +129,7 @@ function told<T extends EventType>(table: Told<T>) {
   }
 }
 
-export const notices = told({
+export const notices = noticeTable({
   RefsUpdated(_, event) {
     const { cause, repoId, refs } = event.data
     // Gitea sends notices of the fork and the new repository, but not of their first branches.
@@ -137,20 +137,20 @@ export const notices = told({
     return refs.flatMap((update): Notice[] => {
       const branch = branchOf(update.ref)
       if (branch === undefined && tagOf(update.ref) === undefined) return []
-      const told = { repoId, ...(branch !== undefined && { branch }) }
+      const common = { repoId, ...(branch !== undefined && { branch }) }
       const push: Notice = {
         event: 'push',
-        ...told,
+        ...common,
         payload: (services) => pushPayload(services, event, repoId, update),
       }
       const created: Notice = {
         event: 'create',
-        ...told,
+        ...common,
         payload: (services) => createPayload(services, event, repoId, update),
       }
       const deleted: Notice = {
         event: 'delete',
-        ...told,
+        ...common,
         payload: (services) => deletePayload(services, event, repoId, update),
       }
       if (update.to === null) return branch === undefined ? [push, deleted] : [deleted]

@@ -10,11 +10,11 @@ import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-
 import type { Services } from '../../services/services.ts'
 import { notices } from './notices.ts'
 
-/** How long a payload is cached, in milliseconds, and how many are: slightly more than concurrent deliveries. */
+/** Cache time of payloads, in milliseconds, and their maximum number: slightly more than concurrent deliveries. */
 const SHARED_MS = 5000
-const MOST = 20
+const MAX_SHARED = 20
 
-const GONE = 'what it is about is gone'
+const GONE = 'its subject no longer exists'
 
 type Made = { json: string; repoId: number } | { problem: string }
 
@@ -26,7 +26,7 @@ export type Payloads = (
 
 export function createPayloads(services: Services): Payloads {
   const { events, views } = services
-  const shared = new LRUCache<string, Promise<Made>>({ max: MOST, ttl: SHARED_MS })
+  const shared = new LRUCache<string, Promise<Made>>({ max: MAX_SHARED, ttl: SHARED_MS })
 
   async function make({ eventId, position, part }: Parameters<Payloads>[0]): Promise<Made> {
     for await (const recorded of events.readPositions([position])) {
@@ -46,7 +46,7 @@ export function createPayloads(services: Services): Payloads {
   }
 
   /** Whether the owner of the webhook has given the repository away. */
-  async function isOfAnother(scope: WebhookScope, repoId: number): Promise<boolean> {
+  async function hasOtherOwner(scope: WebhookScope, repoId: number): Promise<boolean> {
     if (scope.kind !== 'owner') return false
     const repository = await views.repositories.get(`${repoId}`)
     return repository !== undefined && repository.ownerId !== scope.ownerId
@@ -61,7 +61,7 @@ export function createPayloads(services: Services): Payloads {
     try {
       const made = await making
       if ('problem' in made) return made
-      if (await isOfAnother(scope, made.repoId)) return { problem: 'the repository has another owner now' }
+      if (await hasOtherOwner(scope, made.repoId)) return { problem: 'the repository has another owner now' }
       return { json: made.json }
     } catch (error) {
       if (shared.peek(key) === making) shared.delete(key)

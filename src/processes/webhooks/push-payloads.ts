@@ -27,7 +27,7 @@ export const branchOf = (ref: string) => (ref.startsWith(HEADS) ? ref.slice(HEAD
 export const tagOf = (ref: string) => (ref.startsWith(TAGS) ? ref.slice(TAGS.length) : undefined)
 
 /** Whether git would fail again in the same way. */
-const isForGood = (error: unknown) =>
+const isPermanent = (error: unknown) =>
   error instanceof GitFailed || error instanceof GitTooSlow || error instanceof GitOutputTooLarge
 
 /**
@@ -38,7 +38,7 @@ async function changesOf({ config }: Services, dir: string, commits: readonly Co
   try {
     return await commitChanges(dir, commits, MAX_FILES, { queue: 'query', timeout: config.gitDiffTimeoutMs })
   } catch (error) {
-    if (!isForGood(error)) throw error
+    if (!isPermanent(error)) throw error
     return new Map<string, CommitChanges>()
   }
 }
@@ -88,11 +88,11 @@ async function factsOf(dir: string, shas: readonly string[]): Promise<CommitFact
  */
 async function pushedCommits(
   services: Services,
-  scene: PayloadContext,
+  context: PayloadContext,
   branch: string,
   { from, to }: RefUpdate,
 ) {
-  const { repository } = scene
+  const { repository } = context
   const dir = gitDirOf(services, repository.id)
   const main = await services.views.branches.get(branchId(repository.id, repository.defaultBranch))
   const isMain = branch === repository.defaultBranch
@@ -103,14 +103,14 @@ async function pushedCommits(
     const range = await commitRange(dir, base, to, { queue: 'query' })
     return { commits: await factsOf(dir, range.page(0, MAX_COMMITS)), total: range.total }
   } catch (error) {
-    if (!isForGood(error)) throw error
+    if (!isPermanent(error)) throw error
     // The earlier commit was removed after a force push, or there are too many commits.
     return { commits: await factsOf(dir, [to]), total: 1 }
   }
 }
 
 function pushOf(
-  scene: PayloadContext,
+  context: PayloadContext,
   { ref, from, to }: RefUpdate,
   { commits, total, head }: { commits: CommitWires; total: number; head: CommitWires[number] | null },
 ) {
@@ -121,30 +121,34 @@ function pushOf(
     ref,
     before,
     after,
-    compare_url: isRange ? `${scene.page}/compare/${first}...${last}` : '',
+    compare_url: isRange ? `${context.page}/compare/${first}...${last}` : '',
     commits,
     total_commits: total,
     head_commit: head,
-    repository: scene.wire,
-    pusher: scene.sender,
-    sender: scene.sender,
+    repository: context.wire,
+    pusher: context.sender,
+    sender: context.sender,
   }
 }
 
 /** Payload of a push to a branch or tag. */
 export async function pushPayload(services: Services, event: Envelope, repoId: number, update: RefUpdate) {
-  const scene = await payloadContextOf(services, event, repoId)
-  if (scene === undefined) return undefined
+  const context = await payloadContextOf(services, event, repoId)
+  if (context === undefined) return undefined
   const branch = branchOf(update.ref)
   if (branch !== undefined) {
-    const { commits, total } = await pushedCommits(services, scene, branch, update)
-    const wires = await commitWires(services, scene, commits)
-    return pushOf(scene, update, { commits: wires, total, head: wires[0] ?? null })
+    const { commits, total } = await pushedCommits(services, context, branch, update)
+    const wires = await commitWires(services, context, commits)
+    return pushOf(context, update, { commits: wires, total, head: wires[0] ?? null })
   }
   const dir = gitDirOf(services, repoId)
   const sha = update.to === null ? undefined : await commitOfTagOrId(gitRefs(dir), tagOf(update.ref) ?? '')
-  const [head = null] = await commitWires(services, scene, sha === undefined ? [] : await factsOf(dir, [sha]))
-  return pushOf(scene, update, { commits: [], total: 0, head })
+  const [head = null] = await commitWires(
+    services,
+    context,
+    sha === undefined ? [] : await factsOf(dir, [sha]),
+  )
+  return pushOf(context, update, { commits: [], total: 0, head })
 }
 
 /** Payload of a test delivery: a push of an existing commit. */
@@ -153,11 +157,11 @@ export async function testPayload(
   event: Envelope,
   { repoId, branch, sha }: { repoId: number; branch: string; sha: CommitSummary['sha'] },
 ) {
-  const scene = await payloadContextOf(services, event, repoId)
-  if (scene === undefined) return undefined
-  const commits = await commitWires(services, scene, await factsOf(gitDirOf(services, repoId), [sha]))
+  const context = await payloadContextOf(services, event, repoId)
+  if (context === undefined) return undefined
+  const commits = await commitWires(services, context, await factsOf(gitDirOf(services, repoId), [sha]))
   const update = { ref: `${HEADS}${branch}`, from: sha, to: sha }
-  return pushOf(scene, update, { commits, total: commits.length, head: commits[0] ?? null })
+  return pushOf(context, update, { commits, total: commits.length, head: commits[0] ?? null })
 }
 
 const shortRef = (ref: string) => ({
@@ -171,20 +175,22 @@ export async function createPayload(
   repoId: number,
   { ref, to }: RefUpdate,
 ) {
-  const scene = await payloadContextOf(services, event, repoId)
-  return scene && { sha: to, ...shortRef(ref), repository: scene.wire, sender: scene.sender }
+  const context = await payloadContextOf(services, event, repoId)
+  return context && { sha: to, ...shortRef(ref), repository: context.wire, sender: context.sender }
 }
 
 export async function deletePayload(services: Services, event: Envelope, repoId: number, { ref }: RefUpdate) {
-  const scene = await payloadContextOf(services, event, repoId)
-  return scene && { ...shortRef(ref), pusher_type: 'user', repository: scene.wire, sender: scene.sender }
+  const context = await payloadContextOf(services, event, repoId)
+  return (
+    context && { ...shortRef(ref), pusher_type: 'user', repository: context.wire, sender: context.sender }
+  )
 }
 
 export async function statusPayload(services: Services, event: Envelope, status: CommitStatus) {
-  const scene = await payloadContextOf(services, event, status.repoId)
-  if (scene === undefined) return undefined
+  const context = await payloadContextOf(services, event, status.repoId)
+  if (context === undefined) return undefined
   const dir = gitDirOf(services, status.repoId)
-  const [commit = null] = await commitWires(services, scene, await factsOf(dir, [status.sha]))
+  const [commit = null] = await commitWires(services, context, await factsOf(dir, [status.sha]))
   const at = wholeSeconds(event.metadata.at)
   return {
     commit,
@@ -192,8 +198,8 @@ export async function statusPayload(services: Services, event: Envelope, status:
     created_at: at,
     description: status.description,
     id: status.id,
-    repository: scene.wire,
-    sender: scene.sender,
+    repository: context.wire,
+    sender: context.sender,
     sha: status.sha,
     state: status.state,
     target_url: status.targetUrl,

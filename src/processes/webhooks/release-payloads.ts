@@ -14,12 +14,12 @@ export async function releasePayload(
   { releaseId, repoId }: { releaseId: number; repoId: number },
   action: 'published' | 'updated' | 'deleted',
 ) {
-  const scene = await payloadContextOf(services, event, repoId)
-  if (scene === undefined) return undefined
+  const context = await payloadContextOf(services, event, repoId)
+  if (context === undefined) return undefined
   const { stream, revision } = event
   const until = { revision: action === 'deleted' ? revision - 1 : revision }
   const { document } = await replayStream(services, stream, releaseFold, `${releaseId}`, until)
   if (document === undefined) return undefined
-  const release = await releaseWire(services, scene.repository, document)
-  return { action, release, repository: scene.wire, sender: scene.sender }
+  const release = await releaseWire(services, context.repository, document)
+  return { action, release, repository: context.wire, sender: context.sender }
 }

@@ -28,8 +28,8 @@ async function payloadOf(
 }
 
 export async function createdPayload(services: Services, event: Envelope, repoId: number) {
-  const scene = await payloadContextOf(services, event, repoId)
-  return scene && payloadOf(services, scene, 'created')
+  const context = await payloadContextOf(services, event, repoId)
+  return context && payloadOf(services, context, 'created')
 }
 
 /** Shows a deleted repository as it was before. */

@@ -14,14 +14,14 @@ import { isDiskFull } from '../../storage/disk-full.ts'
 import { hostFailureOf } from '../../storage/host-failure.ts'
 import type { Lease } from '../process-manager.ts'
 import { attempt, type Outcome } from './attempt.ts'
-import { alone, deliveryAfter } from './delivery-chain.ts'
+import { deliveryAfter, withoutRest } from './delivery-chain.ts'
 import { createPayloads } from './payloads.ts'
 import { dueAt, waitAfter } from './retries.ts'
 
 /** Maximum number of concurrent deliveries: in total, of all slow accounts, and per account. */
-const AT_ONCE = 16
-const AT_ONCE_OF_SLOW = 12
-const AT_ONCE_OF_OWNER = 4
+const MAX_CONCURRENT = 16
+const MAX_CONCURRENT_OF_SLOW = 12
+const MAX_CONCURRENT_OF_OWNER = 4
 /** Recent delivery time from which an account counts as slow, in milliseconds: a single hanging delivery exceeds it. */
 const SLOW_MS = 5000
 /** Maximum number of events in the queue of a webhook. */
@@ -79,7 +79,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
   /** Stores deliveries. Deliveries for a full queue are recorded as failed. */
   async function add(wanted: readonly WebhookDelivery[]): Promise<void> {
     const requireLease = currentLease()
-    const noted: WebhookDelivery[] = []
+    const stored: WebhookDelivery[] = []
     const full = new Set<number>()
     for (const delivery of wanted) {
       const { hookId } = delivery
@@ -91,9 +91,9 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
       }
       waiting.set(hookId, isFull ? count : count + 1)
       const problem = 'too many deliveries wait for this webhook'
-      noted.push(isFull ? { ...alone(delivery), state: 'failed', problem } : delivery)
+      stored.push(isFull ? { ...withoutRest(delivery), state: 'failed', problem } : delivery)
     }
-    for (const delivery of await deliveries.add(noted, requireLease)) {
+    for (const delivery of await deliveries.add(stored, requireLease)) {
       const head = headOf(delivery)
       if (delivery.state === 'waiting' && worker.waiting(head.id) === undefined) void worker.add(head)
     }
@@ -124,7 +124,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
       await deliveries.put({ ...tried, notBefore })
       return notBefore
     }
-    const done: WebhookDelivery = { ...alone(tried), state: result }
+    const done: WebhookDelivery = { ...withoutRest(tried), state: result }
     const next = deliveryAfter(delivery)
     // The next delivery first: a store without transactions may fail between the two writes.
     await deliveries.put(...(next === undefined ? [] : [next]), done)
@@ -138,7 +138,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
    * Returns the outcome of a delivery that repeatedly cannot be created and blocks later ones.
    * @throws the error of earlier failures
    */
-  function unmade({ id, hookId }: WebhookDelivery, error: unknown): Outcome {
+  function giveUpOrThrow({ id, hookId }: WebhookDelivery, error: unknown): Outcome {
     if (signal.aborted || error instanceof LeaseLost || mayPass(error)) throw error
     const before = failing.get(hookId)
     const times = before?.id === id ? before.times + 1 : 1
@@ -148,7 +148,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
       { err: error, hookId, delivery: id },
       'the payload of a delivery cannot be created: the delivery is given up',
     )
-    return { result: 'failed', statusCode: 0, problem: 'the server could not make what was to be sent' }
+    return { result: 'failed', statusCode: 0, problem: 'the server could not create the payload' }
   }
 
   /** Sends the next delivery of a webhook if it is due. Resolves to the milliseconds until the next one. */
@@ -165,7 +165,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
     if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) return 0
     const begun = Date.now()
     const outcome = await attempt(services, { outbound, payloads }, delivery, signal, requireLease).catch(
-      (error: unknown) => unmade(delivery, error),
+      (error: unknown) => giveUpOrThrow(delivery, error),
     )
     failing.delete(hookId)
     if (outcome !== undefined && !gone.has(hookId))
@@ -176,9 +176,9 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
 
   const worker = createWorker<Head>(
     {
-      places: AT_ONCE,
-      placesOfAccount: AT_ONCE_OF_OWNER,
-      slow: { ms: SLOW_MS, places: AT_ONCE_OF_SLOW },
+      places: MAX_CONCURRENT,
+      placesOfAccount: MAX_CONCURRENT_OF_OWNER,
+      slow: { ms: SLOW_MS, places: MAX_CONCURRENT_OF_SLOW },
       halfLifeMs: HALF_LIFE_MS,
       pauseMs: AFTER_FAILURE_MS,
       longestPauseMs: AFTER_FAILURE_MS,

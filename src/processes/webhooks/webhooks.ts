@@ -57,14 +57,14 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
   }
 
   /** Stores the deliveries of an event. */
-  async function note(event: Recorded<DomainEvent>): Promise<void> {
+  async function storeDeliveries(event: Recorded<DomainEvent>): Promise<void> {
     // An event that arrives for the first time is new, whatever the clock of its server says.
     const at = event.position > newest ? Date.now() : Date.parse(event.metadata.at)
     newest = Math.max(newest, event.position)
     // After a loss of the store all events come again: old ones were sent or given up.
     if (Date.now() - at > GIVEN_UP_AFTER_MS) return
     const slices = timeSlices('webhooks')
-    const wanted = new Map<number, { ownerId: number; told: DeliveryPart[] }>()
+    const wanted = new Map<number, { ownerId: number; parts: DeliveryPart[] }>()
     // A push of many refs concerns one repository.
     const around = new Map<number, ReturnType<typeof hooksAround>>()
     for (const [part, notice] of notices.of(event).entries()) {
@@ -73,15 +73,15 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
       const { ownerId, hooks } = await found
       for (const hook of hooks) {
         if (event.position <= hook.madeAt || !wants(hook, notice)) continue
-        const one = wanted.get(hook.id) ?? { ownerId, told: [] }
+        const one = wanted.get(hook.id) ?? { ownerId, parts: [] }
         wanted.set(hook.id, one)
-        one.told.push({ part, event: notice.event })
+        one.parts.push({ part, event: notice.event })
         if (slices.isOver()) await slices.next()
       }
     }
     if (wanted.size === 0) return
     await sender.add(
-      [...wanted].map(([hookId, { ownerId, told }]) => deliveriesOf(event, { hookId, ownerId, at }, told)),
+      [...wanted].map(([hookId, { ownerId, parts }]) => deliveriesOf(event, { hookId, ownerId, at }, parts)),
     )
   }
 
@@ -108,7 +108,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     )
   }
 
-  const cleaning = processManager('webhooks', {
+  const cleanup = processManager('webhooks', {
     RepositoryDeleted: (context, { data }) =>
       deleteHooks(context, { kind: 'repository', repoId: data.repoId }),
     UserDeleted: (context, { data }) => deleteHooks(context, { kind: 'owner', ownerId: data.user.id }),
@@ -133,14 +133,14 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
   return {
     manager: {
       name: 'webhooks',
-      handles: (event) => notices.handles(event) || cleaning.handles(event),
+      handles: (event) => notices.handles(event) || cleanup.handles(event),
       async concerns(event) {
-        return cleaning.handles(event) || (await views.webhooks.count({})) > 0
+        return cleanup.handles(event) || (await views.webhooks.count({})) > 0
       },
       async react(event, context) {
         // The process continues after some failures, which must not lose deliveries.
-        await whenStored(() => note(event))
-        await cleaning.react(event, context)
+        await whenStored(() => storeDeliveries(event))
+        await cleanup.react(event, context)
       },
     },
     start: sender.start,
@@ -152,6 +152,6 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
 function wants(hook: WebhookDocument, { hookId, event, branch }: Notice): boolean {
   if (hookId !== undefined) return hook.id === hookId
   const { active, events, branchFilter } = hook
-  const isLetPass = branch === undefined || branchFilter === '' || globMatches(branchFilter, branch)
-  return active && events.includes(event) && isLetPass
+  const matchesBranch = branch === undefined || branchFilter === '' || globMatches(branchFilter, branch)
+  return active && events.includes(event) && matchesBranch
 }

@@ -51,5 +51,5 @@ t.test('a payload that fails repeatedly is recorded as failed, and later events 
   t.match(told?.json, { issue: { title: 'two' } })
   const answer = await server.fetch('alice', `/api/v1/repos/alice/told/hooks/${id}/deliveries`)
   const rows = JSON.parse(await answer.text())
-  t.match(rows.at(-1), { status: 'failed', problem: 'the server could not make what was to be sent' })
+  t.match(rows.at(-1), { status: 'failed', problem: 'the server could not create the payload' })
 })
