@@ -23,7 +23,7 @@ const ANSWER = {
     description:
       'A line for each step of each repository: its full name, the step, how many repositories are done and how many ' +
       'there are; `bytes_before` and `bytes_after` with the last step of each. The last line is the outcome: ' +
-      '`maintained` with the number of repositories, or `failed` with the reason. It ends when its client goes away',
+      '`maintained` with the number of repositories, or `failed` with the reason. It ends when the client disconnects',
     content: { [NDJSON]: { schema: Type.String() } },
   },
 }

@@ -30,8 +30,8 @@ const ANSWER = {
       'A line for each step: the model, the number of its events so far, their position in the log and the end of ' +
       'the log; `done` is true when queries read the new documents, and ' +
       '`lacks` then names parts of streams that the log has lost. The last line is the outcome: `rebuilt`, or ' +
-      '`failed` with the reason. Without an outcome the server stopped before the end. The rebuild ends when its ' +
-      'client goes away: the model that was being rebuilt keeps its old documents',
+      '`failed` with the reason. Without an outcome the server stopped before the end. The rebuild ends when the ' +
+      'client disconnects: the model that was being rebuilt keeps its old documents',
     content: { [NDJSON]: { schema: Type.String() } },
   },
 }

@@ -66,18 +66,18 @@ export async function storeUpload<T>(
   const { attachments, config, diskUsage, freeSpace } = services
   const { id: repoId, ownerId, ownerLogin } = repository
   const owner = { id: ownerId, login: ownerLogin }
-  const room = (bytes: number) =>
+  const reserve = (bytes: number) =>
     reserveSpace({ config, diskUsage, freeSpace }, { owner, repoId, bytes, place: 'attachments' })
   // The announced size is checked before the upload, the real size after it.
   const bytes = Number(request.headers['content-length'] ?? 0)
-  const announced = await room(Math.min(bytes, config.attachmentMaxBytes))
+  const announced = await reserve(Math.min(bytes, config.attachmentMaxBytes))
   announced.end('dropped')
   const uuid = randomUUID()
   const digest = request.headers['idempotency-key'] !== undefined
   const options = { uuid, maxSize: config.attachmentMaxBytes, digest }
   let received: Upload
   if (takesRaw && !request.isMultipart()) {
-    if (!asked) throw new Refused(refuse.invalid('name: a file that is not sent in a form needs one'))
+    if (!asked) throw new Refused(refuse.invalid('name: is required for a file that is not sent in a form'))
     const body = request.body instanceof Readable ? request.body : request.raw
     received = { ...(await receiveRawUpload(request, body, attachments, options)), fileName: asked }
   } else received = await receiveUpload(request, attachments, options)
@@ -85,7 +85,7 @@ export async function storeUpload<T>(
   let taken: Reservation | undefined
   try {
     await requireAllowed(allowed, name, received.head)
-    taken = await room(received.size)
+    taken = await reserve(received.size)
     await attachments.keep(uuid)
   } catch (error) {
     taken?.end('dropped')

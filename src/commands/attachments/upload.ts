@@ -34,13 +34,13 @@ export async function receiveUpload(
 ): Promise<Upload> {
   if (!request.isMultipart()) throw new Refused(refuse.invalid('the request must be multipart/form-data'))
   const { raw } = request
-  const most = maxSize + MAX_OTHER_BYTES
-  if (Number(request.headers['content-length'] ?? 0) > most) throw new FileTooLarge(maxSize)
+  const maxTotal = maxSize + MAX_OTHER_BYTES
+  if (Number(request.headers['content-length'] ?? 0) > maxTotal) throw new FileTooLarge(maxSize)
   let total = 0
   let tooMuch: FileTooLarge | undefined
   const count = (chunk: Buffer) => {
     total += chunk.length
-    if (total <= most || tooMuch !== undefined) return
+    if (total <= maxTotal || tooMuch !== undefined) return
     tooMuch = new FileTooLarge(maxSize)
     // Ends the iteration below, as if the client had disconnected.
     raw.emit('error', tooMuch)

@@ -62,11 +62,11 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
           minLength: 1,
           description: 'a commit that a ref of the repository reaches',
         }),
-        old_commit_id: Type.Optional(Type.String({ description: 'where the branch must be' })),
+        old_commit_id: Type.Optional(Type.String({ description: 'expected commit of the branch' })),
         force: Type.Optional(
           Type.Boolean({
             description:
-              'move the branch even if that is not a fast-forward, as a forced push: the history names where it was, and what no ref reaches then comes back by a push alone',
+              'move the branch even if that is not a fast-forward, as a forced push does: the history names the old commit, and only a push brings back commits that no ref reaches afterwards',
           }),
         ),
       }),

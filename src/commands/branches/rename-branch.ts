@@ -5,7 +5,7 @@
  * 1. claims of the pull requests under the new name, before that branch exists;
  * 2. the marker; 3. git; 4. settings and the move of the refs, in this order; 5. pull requests.
  *
- * A crash before 3 leaves the old state, and claims that others can take over. After 3 recovery finishes the rename.
+ * A crash before 3 leaves the old state, and claims that can be taken over. After 3 recovery finishes the rename.
  */
 import { randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
@@ -82,12 +82,12 @@ export function renameBranch(
     try {
       const begun = await withRefLock(services, repoId, async (since) => {
         const sha = await decide()
-        const giveBack = await claimRenamed(services, context, { repoId, from, to })
+        const releaseClaims = await claimRenamed(services, context, { repoId, from, to })
         const rename = { id: randomUUID(), repoId, from, to, sha, ...journaledContext(context) }
         marker = await pushJournal.begin(`${repoId}`, NO_PROCESS, JSON.stringify(rename))
         const outcome = await updateRefs(gitDirOf(services, repoId), changesOf(rename))
         if (outcome !== 'moved') {
-          await giveBack()
+          await releaseClaims()
           return { outcome }
         }
         return { outcome, rename, position: await record(services, rename, since) }
@@ -120,8 +120,8 @@ export async function finishRename(services: Services, rename: Rename): Promise<
     return context.written
   }
   const { refs, revision } = await recordedRefs(services, repoId)
-  const isOut = now.get(headOf(from)) === null && refs.get(headOf(from)) === sha
-  if (now.get(headOf(to)) === null || (refs.has(headOf(to)) && !isOut)) return undefined
+  const isBegun = now.get(headOf(from)) === null && refs.get(headOf(from)) === sha
+  if (now.get(headOf(to)) === null || (refs.has(headOf(to)) && !isBegun)) return undefined
   // git creates the new ref first. A killed git may have left the old one.
   if (now.get(headOf(from)) === sha) await updateRefs(dir, [{ ref: headOf(from), from: sha, to: null }])
   return await record(services, rename, revision)
@@ -149,7 +149,7 @@ const changesOf = ({ from, to, sha }: Rename) => [
 async function record(services: Services, rename: Rename, since: ExpectedRevision): Promise<Position> {
   const { repoId } = rename
   const context = contextOf(rename)
-  if (!(await recordAtOnce(services, context, rename, since))) {
+  if (!(await recordAtomically(services, context, rename, since))) {
     await repositories.change(services, context, repoId, CAUSE, (state) => renamedSettings(state, rename))
     await recordRefs(services, context, repoId, CAUSE, changesOf(rename), since)
   }
@@ -157,7 +157,7 @@ async function record(services: Services, rename: Rename, since: ExpectedRevisio
   return context.written
 }
 
-async function recordAtOnce(
+async function recordAtomically(
   services: Services,
   context: CommandContext,
   rename: Rename,

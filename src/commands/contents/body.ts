@@ -12,12 +12,12 @@ const MAX_FILES = 500
 const Name = Type.Optional(Type.String({ maxLength: 255 }))
 const Identity = Type.Object({ name: Name, email: Name }, { title: 'Identity' })
 const Content = Type.String({ description: 'in base64' })
-const Sha = Type.String({ description: 'of the file that is there', maxLength: 64 })
+const Sha = Type.String({ description: 'blob id of the existing file', maxLength: 64 })
 
 const commitFields = (services: Services) => ({
   message: Type.Optional(TextOf(services)),
-  branch: Type.Optional(Type.String({ description: 'the default branch when there is none' })),
-  new_branch: Type.Optional(Type.String({ description: 'made from the branch for this commit' })),
+  branch: Type.Optional(Type.String({ description: 'the default branch when absent' })),
+  new_branch: Type.Optional(Type.String({ description: 'created from `branch` for this commit' })),
   author: Type.Optional(Identity),
   committer: Type.Optional(Identity),
   dates: Type.Optional(

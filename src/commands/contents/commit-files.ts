@@ -37,7 +37,7 @@ const STEP = 'push'
 
 export interface FilesChange {
   repository: RepositoryDocument
-  wishes: CommitOptions
+  options: CommitOptions
   changes: readonly RequestedChange[]
 }
 
@@ -51,17 +51,21 @@ export async function commitFiles(
   services: Services,
   request: FastifyRequest,
   context: CommandContext,
-  { repository, wishes, changes }: FilesChange,
+  { repository, options, changes }: FilesChange,
 ): Promise<string> {
-  requireBranchName('branch', wishes.branch)
-  requireBranchName('new_branch', wishes.newBranch)
+  requireBranchName('branch', options.branch)
+  requireBranchName('new_branch', options.newBranch)
   for (const change of changes) {
     const problem = changeProblem({ ...change, blob: change.content })
     if (problem !== undefined) throw new Refused(problem)
   }
   const { id: repoId, ownerId, ownerLogin } = repository
   const bytes = changes.reduce((sum, { content }) => sum + bytesOf(content ?? []), COMMIT_BYTES)
-  const room = await reserveSpace(services, { owner: { id: ownerId, login: ownerLogin }, repoId, bytes })
+  const reservation = await reserveSpace(services, {
+    owner: { id: ownerId, login: ownerLogin },
+    repoId,
+    bytes,
+  })
   let isDone = false
   try {
     const stored = await storeContents(gitDirOf(services, repoId), changes)
@@ -71,10 +75,15 @@ export async function commitFiles(
       // Permissions and rules may have changed while the request waited for the lock.
       await awaitPermissions(services)
       const committer = await requesterNow(request)
-      await requireMayCommit(services, repoId, committer, wishes.newBranch)
-      const { from, to } = await makeCommit(services, context, { repoId, committer, wishes, changes: stored })
-      if (from === null) requireBranchName('new_branch', wishes.newBranch, newBranchNameProblem)
-      const ref = `refs/heads/${wishes.newBranch}`
+      await requireMayCommit(services, repoId, committer, options.newBranch)
+      const { from, to } = await makeCommit(services, context, {
+        repoId,
+        committer,
+        options,
+        changes: stored,
+      })
+      if (from === null) requireBranchName('new_branch', options.newBranch, newBranchNameProblem)
+      const ref = `refs/heads/${options.newBranch}`
       const moved = [{ ref, from, to }]
       const outcome = await moveJournaled(services, context, repoId, STEP, moved, () =>
         recordAndMoveHeads(services, context, repoId, STEP, moved, since),
@@ -86,7 +95,7 @@ export async function commitFiles(
     isDone = true
     return sha
   } finally {
-    room.end(isDone ? 'written' : 'dropped')
+    reservation.end(isDone ? 'written' : 'dropped')
   }
 }
 
@@ -158,28 +167,28 @@ async function makeCommit(
   context: CommandContext,
   {
     repoId,
-    committer: doer,
-    wishes,
+    committer: requester,
+    options,
     changes,
-  }: { repoId: number; committer: AccountDocument; wishes: CommitOptions; changes: readonly FileChange[] },
+  }: { repoId: number; committer: AccountDocument; options: CommitOptions; changes: readonly FileChange[] },
 ): Promise<{ from: string | null; to: string }> {
   const dir = gitDirOf(services, repoId)
-  const tip = await tipFor(dir, wishes)
+  const tip = await tipFor(dir, options)
   const tree = tip === null ? EMPTY_TREE : await treeOf(dir, tip)
   const paths = changes.flatMap(({ path, fromPath }) => [path, fromPath])
   const entries = await entriesAlongPaths(dir, tree, paths)
   const files = filesAfter(changes, (path) => entries.get(path))
   if (isRefusal(files)) throw new Refused(files)
-  const { author, committer } = peopleOf(services, doer, wishes, context.at)
+  const { author, committer } = peopleOf(services, requester, options, context.at)
   const to = await commitTree(dir, {
     tree: await editTree(dir, tree, files),
     parents: tip === null ? [] : [tip],
-    message: messageOf(wishes, changes, committer),
+    message: messageOf(options, changes, committer),
     author,
     committer,
     signingKey: services.config.signingKey,
   })
-  return { from: wishes.newBranch === wishes.branch ? tip : null, to }
+  return { from: options.newBranch === options.branch ? tip : null, to }
 }
 
 /** Returns the tip of the branch; null in an empty repository. @throws Refused (not found, unprocessable) */
@@ -201,14 +210,14 @@ async function tipFor(dir: string, { branch, newBranch }: CommitOptions): Promis
 /** Returns author and committer: each as the request names it, or else as the other one, or else the requester. */
 function peopleOf(
   services: Services,
-  doer: AccountDocument,
+  requester: AccountDocument,
   { author, committer, authorDate, committerDate }: CommitOptions,
   now: string,
 ): { author: Signature; committer: Signature } {
-  const own = signatureOf(services, doer, now)
+  const own = signatureOf(services, requester, now)
   const named = ({ name = '', email = '' }: { name?: string; email?: string }) => {
     if (email === '') return undefined
-    const isOwn = email.toLowerCase() === doer.email.toLowerCase()
+    const isOwn = email.toLowerCase() === requester.email.toLowerCase()
     return { name: name || (isOwn ? own.name : ''), email }
   }
   const [writes, commits] = [named(author), named(committer)]

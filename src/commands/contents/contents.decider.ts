@@ -45,7 +45,7 @@ export function changeProblem({
   blob,
   field,
 }: Omit<FileChange, 'blob'> & { blob?: unknown }): Refusal | undefined {
-  const wrong = (name: string, reason: string) => {
+  const invalid = (name: string, reason: string) => {
     const text = `${field}${name}: ${reason}`
     return refuse.unprocessable(text, [text])
   }
@@ -58,9 +58,9 @@ export function changeProblem({
     return typeof target === 'string' ? undefined : target
   }
   const problem = newPathProblem(path)
-  if (problem !== undefined) return wrong('path', problem)
-  if (operation === 'rename' && fromPath === path) return wrong('from_path', 'is needed for a rename')
-  if (operation !== 'rename' && blob === undefined) return wrong('content', 'is missing')
+  if (problem !== undefined) return invalid('path', problem)
+  if (operation === 'rename' && fromPath === path) return invalid('from_path', 'is required for a rename')
+  if (operation !== 'rename' && blob === undefined) return invalid('content', 'is missing')
   return undefined
 }
 
@@ -133,7 +133,7 @@ function staleRefusal(
   }
   if (kind === 'submodule' && operation !== 'delete') return pathTaken(field, `${from} is a submodule`)
   if (sha === '' || sha === entry?.id) return undefined
-  const reason = `${field}sha: is not that of ${from}, which is ${entry?.id ?? 'none'}`
+  const reason = `${field}sha: is not the blob id of ${from}, which is ${entry?.id ?? 'missing'}`
   return refuse.unprocessable(reason, [reason])
 }
 

@@ -28,7 +28,7 @@ const decode = (request: FastifyRequest) => (text: string) => base64In(request, 
 /** Bytes that are hashed in one tick of the event loop. */
 const HASH_CHUNK_BYTES = 256 * 1024
 
-/** Returns what identifies a body with an Idempotency-Key: the body, with hashes of its files. */
+/** Returns the identity of a body with an Idempotency-Key: the body, with hashes of its files. */
 async function digestible(body: object, changes: readonly RequestedChange[]): Promise<unknown> {
   const files: object[] = []
   for (const { content, ...change } of changes) {
@@ -57,18 +57,18 @@ export const contentsRoutes: Routes = (services) => {
     wanted: () => RequestedChange[],
   ): Promise<Static<typeof FilesWire>> {
     const { repository } = await onRepository(services, request, 'read')
-    const wishes = commitOptions(body, repository.defaultBranch)
-    await requireMayCommit(services, repository.id, signedIn(request), wishes.newBranch)
+    const options = commitOptions(body, repository.defaultBranch)
+    await requireMayCommit(services, repository.id, signedIn(request), options.newBranch)
     const changes = wanted()
     // Only an Idempotency-Key needs a digest. The placeholders of long contents differ in each attempt.
     const digested = request.headers['idempotency-key'] === undefined ? null : await digestible(body, changes)
     const context = commandContext(request, digested)
-    const sha = await commitFiles(services, request, context, { repository, wishes, changes })
+    const sha = await commitFiles(services, request, context, { repository, options, changes })
     await settled(services, context, reply)
     const facts = (await commitFacts(gitDirOf(services, repository.id), [sha])).get(sha)
     if (facts === undefined) throw new Error(`the new commit ${sha} is gone`)
     const publicUrl = services.publicUrl()
-    const commit = { kind: 'branch', name: wishes.newBranch, sha } as const
+    const commit = { kind: 'branch', name: options.newBranch, sha } as const
     const reading = readingOf(services, request, reply)
     const files: (Contents | null)[] = []
     let bytes = 0

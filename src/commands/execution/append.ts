@@ -17,7 +17,7 @@ import { eventId } from './event-ids.ts'
 import { findEarlierEvent, requireSameRequest } from './idempotency.ts'
 
 /** The refusal of a command that wrote too late: see `claims.ts`. */
-export const tookTooLong = refuse.conflict('this took too long and was given up; try again')
+export const tookTooLong = refuse.conflict('the request took too long and was aborted; try again')
 
 /** Returns the events of one step of a request, ready to append. @throws TypeError for an event that breaks its schema */
 export function eventsOf(

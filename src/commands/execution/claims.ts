@@ -23,7 +23,7 @@ import type { CommandContext } from './command-context.ts'
 /** Grace period of a claim, in milliseconds. Longer than any request, which may still create the holder. */
 const GRACE_MS = 60_000
 /** Maximum time between a claim and the event that relies on it, in milliseconds. Well below the grace period. */
-const MAX_MOVE_MS = 20_000
+const MAX_CLAIM_USE_MS = 20_000
 
 /** The result of an attempt to claim: the holder has the key now, or another stream has it. */
 type ClaimResult = { taken: true } | { taken: false; holder: string }
@@ -64,7 +64,7 @@ export async function takeClaim(
       const began = now()
       // A retried request may take a key again that was released in between. The revision in the step makes it another event.
       await append(services, context, stream, `take ${holder} after ${revision}`, [taken], revision)
-      claimsFor(context, holder).set(key, () => now() - began > MAX_MOVE_MS)
+      claimsFor(context, holder).set(key, () => now() - began > MAX_CLAIM_USE_MS)
       return { taken: true }
     } catch (error) {
       // Another request changed the claim in between: read its holder again.

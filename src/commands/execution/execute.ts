@@ -49,7 +49,7 @@ export async function execute<State, Event extends DomainEvent>(
 ): Promise<State> {
   const attempt = attemptsOf(services, context, command)
   const { queues } = services.writeState
-  // Most commands have no rival. A new command must not overtake those in the queue.
+  // Most commands have no conflict. A new command must not overtake those in the queue.
   const first = queues.isLocked(command.stream) ? undefined : await attempt()
   if (first !== undefined) return first.state
   return queues(command.stream, async () => {

@@ -14,9 +14,9 @@ export async function forEachSettled<T>(
 ): Promise<void> {
   const failures: unknown[] = []
   const slices = timeSlices('each')
-  const rest = items[Symbol.iterator]()
+  const remaining = items[Symbol.iterator]()
   async function worker(): Promise<void> {
-    for (let next = rest.next(); !next.done; next = rest.next()) {
+    for (let next = remaining.next(); !next.done; next = remaining.next()) {
       try {
         await work(next.value)
       } catch (error) {

@@ -24,11 +24,11 @@ const MAX_IDEMPOTENCY_KEY = 255
  * Returns the request's URL, with the id of the repository in place of owner and name: these may have changed when the client
  * retries.
  */
-function lastingUrlOf({ url, routeOptions, repositoryId }: FastifyRequest): string {
+function stableUrlOf({ url, routeOptions, repositoryId }: FastifyRequest): string {
   const at = (routeOptions.url ?? '').split('/').indexOf(':owner')
   if (at === -1) return url
   if (repositoryId === null) throw new Error(`${routeOptions.url}: no repository was looked up`)
-  // A client may send a whole URL.
+  // A client may send an absolute URL.
   const parts = url.replace(/^[^/?]+:\/\/[^/?]*/, '').split('/')
   parts.splice(at, 2, `repository ${repositoryId}`)
   return parts.join('/')
@@ -60,10 +60,10 @@ export function commandContext(request: FastifyRequest, body: unknown = request.
   const key = request.headers['idempotency-key']
   if (key === undefined || request.method !== 'POST') return context
   if (typeof key !== 'string' || key.length === 0 || key.length > MAX_IDEMPOTENCY_KEY) {
-    throw new Refused(refuse.invalid(`Idempotency-Key: 1 to ${MAX_IDEMPOTENCY_KEY} characters`))
+    throw new Refused(refuse.invalid(`Idempotency-Key: must have 1 to ${MAX_IDEMPOTENCY_KEY} characters`))
   }
   const text = JSON.stringify(body ?? null)
-  const scope = `${context.actor?.id ?? 'anonymous'} ${request.method} ${lastingUrlOf(request)} ${key}`
+  const scope = `${context.actor?.id ?? 'anonymous'} ${request.method} ${stableUrlOf(request)} ${key}`
   const namespace = uuidV5(scope, IDEMPOTENCY_NAMESPACE)
   // Keyed, so that a reader of the log cannot test guessed texts.
   const digest = createHmac('sha256', scope).update(text).digest('base64url')

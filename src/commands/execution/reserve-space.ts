@@ -37,6 +37,6 @@ export async function reserveQuota(
   const reservation = await diskUsage.reserve({ ownerId: owner.id, repoId }, bytes, config.maxOwnerBytes)
   if (reservation !== undefined) return reservation
   limitReached('owner_bytes')
-  const most = `${config.maxOwnerBytes} bytes in all repositories together`
-  throw new Refused(refuse.tooLarge(`the quota of ${owner.login} is used up: ${most}`))
+  const quota = `${config.maxOwnerBytes} bytes in all repositories together`
+  throw new Refused(refuse.tooLarge(`the quota of ${owner.login} is used up: ${quota}`))
 }

@@ -21,7 +21,7 @@ import { findEarlierEvent } from './idempotency.ts'
 const MAX_PER_APPEND = 250
 
 /**
- * Returns the ids ahead of a sequence. Undefined for numbers of issues, which have gaps only after a crash, and for the
+ * Returns the pool of ids of a sequence. Undefined for numbers of issues, which have gaps only after a crash, and for the
  * embedded log, which appends an id together with the event that has it.
  */
 const idsAheadIn = ({ events, writeState }: WriteServices, sequence: string) =>
@@ -43,10 +43,10 @@ export async function takeNumber(
   if (context.retry !== undefined) {
     const { revision } = await append(services, context, sequence, 'take', [taken(sequence)], 'any')
     // The ids ahead are smaller, and later requests must get larger ones.
-    idsAheadIn(services, sequence)?.forget(sequence)
+    idsAheadIn(services, sequence)?.clear(sequence)
     return revision + 1
   }
-  const ahead = idsAheadIn(services, sequence)?.give(sequence)
+  const ahead = idsAheadIn(services, sequence)?.take(sequence)
   if (ahead !== undefined) return ahead
   const { numberRequests } = services.writeState
   return new Promise((resolve, reject) => {
@@ -176,7 +176,7 @@ async function takeForAll(services: WriteServices, sequence: string): Promise<vo
   const waiting = numberRequests.get(sequence) ?? []
   const ahead = idsAheadIn(services, sequence)
   while (waiting.length > 0) {
-    const id = ahead?.give(sequence)
+    const id = ahead?.take(sequence)
     if (id !== undefined) {
       waiting.shift()?.resolve({ number: id, position: LOG_START })
       continue
@@ -202,11 +202,11 @@ async function takeTogether(
 ): Promise<void> {
   const events = batch.flatMap((request) => request.takes(1))
   const count = events.length
-  const more = Math.min(ahead?.worth(sequence, count) ?? 0, MAX_PER_APPEND - count)
+  const more = Math.min(ahead?.aheadFor(sequence, count) ?? 0, MAX_PER_APPEND - count)
   events.push(...(batch[0]?.takes(more) ?? []))
   const { revision, position } = await log.append(sequence, events, 'any')
   // The last event has the revision of the append, and the number after it.
   const before = revision + 1 - events.length
   for (const [i, request] of batch.entries()) request.resolve({ number: before + 1 + i, position })
-  ahead?.keep(sequence, before + count + 1, revision + 1)
+  ahead?.fill(sequence, before + count + 1, revision + 1)
 }

@@ -70,7 +70,7 @@ async function checkPush(
     for (const ref of refs) rules.problems.set(ref, archivedRefusal.message)
     return
   }
-  const invited = atLeast(access, 'write')
+  const pushable = atLeast(access, 'write')
     ? undefined
     : await pushableRefs(services, repository, requester, refs)
   const tags = refs.some((ref) => ref.startsWith(TAGS))
@@ -82,8 +82,8 @@ async function checkPush(
       const mayControl = mayControlTag(tags?.protections ?? [], change.ref.slice(TAGS.length), member)
       if (!mayControl) rules.problems.set(change.ref, 'the tag is protected: you may not push to it')
     }
-    if (invited === undefined) checkChange(pusher, change, rules)
-    else if (change.to !== null && invited.has(change.ref)) {
+    if (pushable === undefined) checkChange(pusher, change, rules)
+    else if (change.to !== null && pushable.has(change.ref)) {
       checkChange({ ...pusher, access: 'write' }, change, rules)
     } else rules.problems.set(change.ref, 'you may not push to it')
   })
@@ -112,12 +112,12 @@ function checkChange(
 }
 
 /** Reserves space for a push. Without space each of its refs gets a reason. */
-async function admitPush(services: Services, commands: readonly RefChange[], wanted: SpaceRequest) {
+async function admitPush(services: Services, commands: readonly RefChange[], space: SpaceRequest) {
   try {
-    const room = await reserveSpace(services, wanted)
+    const reservation = await reserveSpace(services, space)
     return {
       reasons: new Map<string, string>(),
-      end: (isDone: boolean) => room.end(isDone ? 'written' : 'dropped'),
+      end: (isDone: boolean) => reservation.end(isDone ? 'written' : 'dropped'),
     }
   } catch (error) {
     if (!(error instanceof Refused)) throw error
@@ -176,10 +176,10 @@ export const gitHttpRoutes: Routes = (services) => {
   const { reads, pushes, pace } = services.gitLimits
   /** Returns the decoded body, which takes a slot of the bodies being read. @throws SlotsFull */
   async function bodyOf(request: FastifyRequest, reply: FastifyReply, { placeForBody }: typeof reads) {
-    const leave = await placeForBody(clientOf(request))
-    reply.raw.once('close', leave)
+    const release = await placeForBody(clientOf(request))
+    reply.raw.once('close', release)
     const body = decodeBody(paceBody(request.raw, pace), request.headers['content-encoding'])
-    return body.once('close', leave)
+    return body.once('close', release)
   }
 
   return async (app) => {
@@ -246,7 +246,7 @@ export const gitHttpRoutes: Routes = (services) => {
         const { maxPushBytes, maxPushRefs, maxObjectBytes, signingKey, allowedSigners } = services.config
         const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
         const { id: repoId, ownerId, ownerLogin } = repository
-        const room = { owner: { id: ownerId, login: ownerLogin }, repoId }
+        const space = { owner: { id: ownerId, login: ownerLogin }, repoId }
         let since: ExpectedRevision = 'any'
         const answer = await receivePack(
           gitDirOf(services, repository.id),
@@ -272,12 +272,12 @@ export const gitHttpRoutes: Routes = (services) => {
             check: async (commands) => {
               await checkPush(services, pusher, commands, rules)
               if (rules.problems.size > 0 || commands.every(({ to }) => to === null)) return rules.problems
-              const said = Number(request.headers['content-length'] ?? 0)
-              const { reasons, end } = await admitPush(services, commands, { ...room, bytes: said })
+              const announced = Number(request.headers['content-length'] ?? 0)
+              const { reasons, end } = await admitPush(services, commands, { ...space, bytes: announced })
               end(false)
               return reasons
             },
-            admit: (commands, bytes) => admitPush(services, commands, { ...room, bytes }),
+            admit: (commands, bytes) => admitPush(services, commands, { ...space, bytes }),
             checkAgain: (commands) => checkPushAgain(services, request, repository.id, commands, rules),
             record: (updates, options) =>
               recordAndMoveHeads(services, context, repository.id, 'push', updates, since, options),

@@ -38,7 +38,7 @@ async function* allRepositories({ views }: Pick<MaintenanceServices, 'views'>) {
   }
 }
 
-/** Runs a full maintenance of `one`, or of all repositories. @throws what `maintain` throws */
+/** Runs a full maintenance of `one`, or of all repositories. @throws as `maintain` */
 export async function* maintainAll(
   services: MaintenanceServices,
   one: RepositoryDocument | undefined,
@@ -71,13 +71,13 @@ export async function* maintainAll(
       })
     // The caller may stop early: then this promise is not awaited.
     working.catch(() => {})
-    for (let told = step; !isDone; ) {
+    for (let reported = step; !isDone; ) {
       await new Promise<void>((resolve) => {
         change = resolve
-        if (isDone || told !== step) resolve()
+        if (isDone || reported !== step) resolve()
       })
       if (isDone) break
-      told = step
+      reported = step
       yield { repository, step, done, total }
     }
     await working

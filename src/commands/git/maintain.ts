@@ -52,7 +52,7 @@ const EXPIRY_AFTER = (UNREACHABLE_DAYS + 2) * DAY
 
 /**
  * Maintains a repository. Resolves to what was done; undefined when the repository is deleted.
- * @throws what `maintainRepository` throws, StoreUnavailable
+ * @throws as `maintainRepository`, and StoreUnavailable
  */
 export function maintain(
   services: MaintenanceServices,

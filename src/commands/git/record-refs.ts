@@ -25,12 +25,10 @@ const MAX_COMPARISONS = 20
 
 /**
  * Appends moves of refs. git has made them, so this never refuses. Many moves are several appends; after a failure
- * recovery
- * records the rest.
+ * recovery records the rest.
  *
  * `options`: the pusher's `--push-option` values. `since`: from `withRefLock`. When the log has moved past it, this
- * node has
- * lost the lock, and records only moves that git still has and the log lacks.
+ * node has lost the lock, and records only moves that git still has and the log lacks.
  */
 export async function recordRefs(
   services: Services,
@@ -68,7 +66,7 @@ async function recordMissing(
       if (!(error instanceof WrongExpectedRevision)) throw error
     }
   }
-  throw new TooManyWriters(`the refs of repository ${repoId} are written by too many at the same time`)
+  throw new TooManyWriters(`too many writers change the refs of repository ${repoId} at the same time`)
 }
 
 /**
@@ -107,11 +105,10 @@ async function appendMoves(
   let part = 0
   let events: GitEvent[] = []
   let bytes = 0
-  async function flushed(): Promise<void> {
+  async function flush(): Promise<void> {
     if (events.length === 0) return
-    // The first append keeps the id from before appends could be split.
-    const own = part === 0 ? step : `${step} ${part}`
-    const { revision } = await append(services, context, gitStream(repoId), own, events, expected)
+    const partStep = part === 0 ? step : `${step} ${part}`
+    const { revision } = await append(services, context, gitStream(repoId), partStep, events, expected)
     if (expected !== 'any') expected = revision
     part += 1
     events = []
@@ -120,11 +117,11 @@ async function appendMoves(
   for await (const data of refsUpdated(gitDirOf(services, repoId), repoId, cause, moved)) {
     if (options.length > 0 && part === 0 && events.length === 0) data.options = [...options]
     const own = eventBytes({ data }) + METADATA_BYTES
-    if (bytes + own > MAX_APPEND_BYTES) await flushed()
+    if (bytes + own > MAX_APPEND_BYTES) await flush()
     events.push({ type: 'RefsUpdated', data })
     bytes += own
   }
-  await flushed()
+  await flush()
 }
 
 /** Records the move of a merge. `isRepeated`: git has made it before, so record it only if the log lacks it. */

@@ -9,8 +9,8 @@ import { requestContext, settled } from '../execution/request-context.ts'
 import { decideDeleteIssue, wholeIssueDecider } from './deletion.decider.ts'
 
 const DESCRIPTION =
-  'For admins of the repository. The number is not used again. What happened to the issue stays in the history of the ' +
-  'repository, with its texts: `POST …/issues/{index}/erase` destroys these, before the deletion or after it. Pull ' +
+  'For admins of the repository. The number is not used again. The events of the issue stay in the history of the ' +
+  'repository, with their texts: `POST …/issues/{index}/erase` destroys the texts, before or after the deletion. Pull ' +
   'requests cannot be deleted.'
 
 export const deleteIssueRoutes: Routes = (services) => async (app) => {

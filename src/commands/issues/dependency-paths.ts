@@ -33,7 +33,7 @@ export async function dependsOn(services: Services, from: IssueRef, to: IssueRef
     if (dependencies.some((dependency) => sameIssue(dependency, to))) return true
     for (const dependency of dependencies) seen.set(keyOf(dependency), dependency)
     if (seen.size > MAX_STEPS) {
-      throw new Refused(refuse.unprocessable('the other issue depends on too many others'))
+      throw new Refused(refuse.unprocessable('the other issue depends on too many issues'))
     }
   }
   return false

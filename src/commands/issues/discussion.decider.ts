@@ -82,7 +82,7 @@ export function decideStatus(discussion: Discussion, change: StatusChange): Deci
   if (discussion.closed === closed) return []
   if (closed && openDependencies.length > 0) {
     return refuse.preconditionFailed(
-      'it depends on issues that are still open',
+      'the issue depends on issues that are still open',
       openDependencies.map((dependency) => `#${dependency.index}`),
     )
   }
@@ -100,7 +100,7 @@ export function decideAddDependency(
   const { repoId, index, dependencies } = discussion
   if (sameIssue(discussion, dependency)) return refuse.unprocessable('an issue cannot depend on itself')
   if (dependencies.some((known) => sameIssue(known, dependency))) {
-    return refuse.conflict('it depends on that issue already')
+    return refuse.conflict('the issue depends on that issue already')
   }
   if (dependsOnThis) return refuse.unprocessable('the other issue depends on this one')
   if (dependencies.length >= MAX_DEPENDENCIES) {
@@ -115,7 +115,7 @@ export function decideRemoveDependency(
 ): Decision<DiscussionEvent> {
   const { repoId, index, dependencies } = discussion
   if (!dependencies.some((known) => sameIssue(known, dependency))) {
-    return refuse.notFound('it does not depend on that issue')
+    return refuse.notFound('the issue does not depend on that issue')
   }
   return [{ type: 'DependencyRemoved', data: { repoId, index, dependency } }]
 }

@@ -9,7 +9,7 @@ import type { CommandContext } from '../execution/command-context.ts'
 import { earlierNumber } from '../execution/sequences.ts'
 
 /**
- * Returns the number of the issue or pull request; undefined when there is none yet, or when it is costly to tell.
+ * Returns the number of the issue or pull request; undefined when there is none yet, or when the read model lags.
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
 export async function openedByEarlierAttempt(

@@ -50,7 +50,7 @@ function titleOf(text: string | null | undefined): string {
   return (text ?? '').replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }
 
-/** The title of something new: `issues.create.7`. @throws Refused (unprocessable) when nothing is left of it */
+/** Returns the title of a new issue or pull request: `issues.create.7`. @throws Refused (unprocessable) for an empty one */
 export function newTitleOf(text: string | null | undefined): string {
   const title = titleOf(text)
   if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
@@ -58,7 +58,7 @@ export function newTitleOf(text: string | null | undefined): string {
 }
 
 /**
- * The end of the day of an RFC 3339 date-time, in the time zone of that date-time: a deadline is a day (`deadline.1`).
+ * Returns the end of the day of an RFC 3339 date-time, in its time zone: a deadline is a day (`deadline.1`).
  * Null for null, for an empty text and for Go's zero time: these remove a deadline (`deadline.2`).
  * @throws Refused (unprocessable) for an invalid date-time
  */
@@ -117,7 +117,7 @@ function exclusiveScope({ name, exclusive }: LabelDocument): string | undefined 
   return exclusive && end > 0 && end < name.length - 1 ? name.slice(0, end).toLowerCase() : undefined
 }
 
-/** The milestone with that id, or null for 0: `issues.create.6`. @throws Refused (not found) when it is not there */
+/** Returns the milestone with that id, or null for 0: `issues.create.6`. @throws Refused (not found) */
 async function milestoneRef(
   services: Services,
   repository: RepositoryDocument,
@@ -134,8 +134,7 @@ async function milestoneRef(
  *
  * `withoutAccess`: the refusal for a user who may not read the repository; only creation answers 400.
  * @throws Refused: unprocessable for an unknown login, an organization, or a user who may only read; `withoutAccess`
- * for a
- * user without access
+ * for a user without access
  */
 async function assigneeRefs(
   services: Services,
@@ -170,7 +169,7 @@ export type OpenedFields = Pick<Opened, 'milestone' | 'labels' | 'assignees' | '
 export const NO_FIELDS: OpenedFields = { labels: [], milestone: null, assignees: [], deadline: null }
 
 /**
- * The fields that a request gives to a new issue or pull request.
+ * Returns the fields that a request gives to a new issue or pull request.
  * @throws Refused as `deadlineOf`, `milestoneRef`, `labelRefs` and `assigneeRefs`
  */
 export const openedFields = async (

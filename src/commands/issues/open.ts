@@ -83,7 +83,7 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
       const isWriter = atLeast(access, 'write')
       const context = commandContext(request)
       const opening = async () => {
-        // `issues.create.1`: only writers set these fields; others' values are not even checked.
+        // `issues.create.1`: only writers set these fields; without write access the values are not even checked.
         const fields = isWriter ? await openedFields(services, repository, body) : NO_FIELDS
         return {
           repoId: repository.id,
@@ -113,8 +113,8 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
         view: services.views.issues,
         fold: issueFold,
       }
-      const made = await loadDocument(services, 'issue', source)
-      return reply.code(201).send(await issueWireNow(services, made, request.requester))
+      const document = await loadDocument(services, 'issue', source)
+      return reply.code(201).send(await issueWireNow(services, document, request.requester))
     },
   )
 }

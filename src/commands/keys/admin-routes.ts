@@ -1,4 +1,4 @@
-/** Site admins add and remove the public keys of others: `/admin/users/{username}/keys`. */
+/** Adds and removes public keys of any user, for site admins: `/admin/users/{username}/keys`. */
 import { Type } from 'typebox'
 import { PublicKeyWire } from '../../api/keys/keys.ts'
 import { UsernameParams, userNamed } from '../../api/users/users.ts'
@@ -14,7 +14,7 @@ export const adminKeyRoutes: Routes = (services) => async (app) => {
     '/admin/users/:username/keys',
     route('admin', { params: UsernameParams, body: CreateKeyOption, response: { 201: PublicKeyWire } }),
     async (request, reply) => {
-      siteAdmin(request, 'add keys of others')
+      siteAdmin(request, 'add keys of other users')
       const owner = await userNamed(services, request.params.username)
       return reply.code(201).send(await addUserKey(services, request, reply, owner))
     },
@@ -24,7 +24,7 @@ export const adminKeyRoutes: Routes = (services) => async (app) => {
     '/admin/users/:username/keys/:id',
     route('admin', { params: UserKeyParams, response: NO_CONTENT }),
     async (request, reply) => {
-      siteAdmin(request, 'remove keys of others')
+      siteAdmin(request, 'remove keys of other users')
       const owner = await userNamed(services, request.params.username)
       await removeUserKey(services, request, reply, owner, request.params.id)
       return reply.code(204).send(null)

@@ -77,7 +77,7 @@ export function sshKeyOf(text: string): SshKey | Refusal {
   const [, type = '', base64 = '', comment = ''] =
     /^(\S+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+([^\r\n]*))?$/.exec(text.trim()) ?? []
   const jwkOf = JWK_OF.get(type)
-  if (type === '') return problem('is not a public key of SSH in one line')
+  if (type === '') return problem('is not a public SSH key in one line')
   if (jwkOf === undefined) return problem(`keys of the type ${type.slice(0, 40)} are not supported`)
   const blob = Buffer.from(base64, 'base64')
   const [named, ...fields] = fieldsOf(blob) ?? []

@@ -8,7 +8,7 @@ import { commandContext, settled } from '../execution/request-context.ts'
 import { addSshKey, removeSshKey } from './change.ts'
 import { type CreateKeyOption, wantedKey } from './key-option.ts'
 
-/** Adds the key in the body. Resolves to its wire form. @throws what `wantedKey` and `addSshKey` throw */
+/** Adds the key in the body. Resolves to its wire form. @throws as `wantedKey` and `addSshKey` */
 export async function addUserKey(
   services: Services,
   request: FastifyRequest & { body: Static<typeof CreateKeyOption> },

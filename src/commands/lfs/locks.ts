@@ -46,7 +46,7 @@ const MAX_LOCKS = 100
 function requirePath(given: string): string {
   // A lone surrogate has no UTF-8 form, so two such paths would be the same.
   if (given.includes('\0') || !given.isWellFormed()) {
-    throw new Refused(refuse.unprocessable('path: has a character that no path can have'))
+    throw new Refused(refuse.unprocessable('path: has an invalid character'))
   }
   const path = posix.join('/', given).slice(1)
   if (path === '' || path.endsWith('/')) throw new Refused(refuse.unprocessable('path: must name a file'))
@@ -63,7 +63,7 @@ export const lfsLockRoutes: Routes = (services) => {
   ) {
     const size = Math.min(Math.max(limit || MAX_LOCKS, 1), MAX_LOCKS)
     const after = cursor ? pathNumber(cursor) : 0
-    if (after === undefined) throw new Refused(refuse.unprocessable('cursor: is not one of a page'))
+    if (after === undefined) throw new Refused(refuse.unprocessable('cursor: is not a cursor of a page'))
     const options = { sort: [['id', 1]], limit: size + 1 } as const
     const found = await views.lfsLocks.find({ ...filter, id: { $gt: after } }, options)
     const locks = found.slice(0, size)
@@ -73,7 +73,7 @@ export const lfsLockRoutes: Routes = (services) => {
 
   async function wireOf(lock: LfsLockDocument) {
     const [wire] = await lfsLockWires(services, [lock])
-    if (wire === undefined) throw new Error('a lock has no wire')
+    if (wire === undefined) throw new Error('a lock has no wire form')
     return wire
   }
 

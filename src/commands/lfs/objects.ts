@@ -141,16 +141,16 @@ export const lfsObjectRoutes: Routes = (services) => {
     const object = objectIn(request.params)
     const problem = problemOf(object)
     if (problem !== undefined) throw new Refused(refuse.unprocessable(problem))
-    const said = request.headers['content-length']
-    if (said !== undefined && Number(said) !== object.size) {
+    const announced = request.headers['content-length']
+    if (announced !== undefined && Number(announced) !== object.size) {
       throw new Refused(
-        refuse.unprocessable(`size: the request has ${said} bytes, but must have ${object.size}`),
+        refuse.unprocessable(`size: the request has ${announced} bytes, but must have ${object.size}`),
       )
     }
     if ((await presentOf(repoId, [object])).has(object.oid)) return drainRequest(request, reply)
-    const leave = await gitLimits.pushes.placeForBody(clientOf(request))
+    const release = await gitLimits.pushes.placeForBody(clientOf(request))
     try {
-      const room = await reserveSpace(services, {
+      const reservation = await reserveSpace(services, {
         owner: { id: ownerId, login: ownerLogin },
         repoId,
         bytes: object.size,
@@ -161,14 +161,14 @@ export const lfsObjectRoutes: Routes = (services) => {
         await requireStillAllowed(request, repoId)
         const context = requestContext(request)
         await recordLfsObjects(services, context, repoId, 'upload', [object])
-        room.end('written')
+        reservation.end('written')
         await settled(services, context, reply)
       } catch (error) {
-        room.end('dropped')
+        reservation.end('dropped')
         throw error
       }
     } finally {
-      leave()
+      release()
     }
   }
 
@@ -288,7 +288,8 @@ export const lfsObjectRoutes: Routes = (services) => {
         // Not found for a lost file, too, so that the client uploads it again.
         if (found === undefined || !(await hasLfsFile(gitDirOf(services, repository.id), found)))
           throw noSuchObject()
-        if (found.size !== size) throw new Refused(refuse.unprocessable(`size: it has ${found.size} bytes`))
+        if (found.size !== size)
+          throw new Refused(refuse.unprocessable(`size: the object has ${found.size} bytes`))
         return reply.code(200).send()
       },
     )
@@ -301,7 +302,7 @@ export const lfsObjectRoutes: Routes = (services) => {
           params: ObjectParams,
           response: {
             200: { description: 'The object', content: CONTENT },
-            206: { description: 'The part of it that Range names', content: CONTENT },
+            206: { description: 'The part of the object that Range names', content: CONTENT },
             304: Type.Null({ description: 'The client has it: see If-None-Match and If-Modified-Since' }),
             416: errorAnswer(416),
           },

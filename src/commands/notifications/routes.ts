@@ -27,7 +27,7 @@ const ToStatus = { 'to-status': OptionalText('unread, read or pinned; read when 
 const MarkQuery = Type.Object({
   ...StatusQuery,
   ...ToStatus,
-  last_read_at: OptionalText('RFC 3339: what happened later stays as it is'),
+  last_read_at: OptionalText('RFC 3339: notifications of later events stay unchanged'),
 })
 interface Marking {
   'to-status'?: string

@@ -12,7 +12,10 @@ import { requestContext, settled } from '../execution/request-context.ts'
 import { decideSubscription } from './subscription.decider.ts'
 
 const SubscriptionParams = Type.Object({ ...IssueParams.properties, user: Type.String() })
-const CHANGED = { 200: emptyAnswer('It was so already'), 201: emptyAnswer('It is so now') }
+const CHANGED = {
+  200: emptyAnswer('The subscription is unchanged'),
+  201: emptyAnswer('The subscription is changed'),
+}
 
 export const subscriptionRoutes: Routes = (services) => async (app) => {
   for (const { method, wanted } of [

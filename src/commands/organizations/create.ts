@@ -14,7 +14,7 @@ import { loadDocument } from '../execution/load-document.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { claimName } from '../users/accounts/claims.ts'
-import { requireRoomForOrganization } from './membership-limits.ts'
+import { requireOrganizationQuota } from './membership-limits.ts'
 import { organizationOptions } from './options.ts'
 import {
   decideCreateOrganization,
@@ -58,7 +58,7 @@ export const createOrganizationRoutes: Routes = (services) => {
     // A retried request finds its organization, and must not claim the name again.
     const { revision } = await load(services, stream, organizationDecider)
     if (revision === null) {
-      requireRoomForOrganization(creator, id)
+      requireOrganizationQuota(creator, id)
       if (!(await claimName(services, context, 'login', details.login, stream)))
         throw new Refused(
           coded('username_taken', refuse.unprocessable(`username: "${details.login}" is taken`)),
@@ -83,7 +83,7 @@ export const createOrganizationRoutes: Routes = (services) => {
       '/admin/users/:username/orgs',
       route('admin', { ...schema, params: UsernameParams }),
       async (request, reply) => {
-        siteAdmin(request, 'create organizations for others')
+        siteAdmin(request, 'create organizations for other users')
         return create(request, reply, await userNamed(services, request.params.username))
       },
     )

@@ -47,7 +47,7 @@ export async function leaveTeams(
 export const organizationsIn = (teams: Readonly<Record<string, { organizationId: number }>>) =>
   new Set(Object.values(teams).map(({ organizationId }) => organizationId))
 
-/** Removes a new member who is being deleted. @throws Refused (conflict) then */
+/** Checks that a new member is not being deleted; otherwise removes the member. @throws Refused (conflict) then */
 export async function requireMemberStays(
   services: Services,
   context: CommandContext,

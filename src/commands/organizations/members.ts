@@ -16,7 +16,7 @@ import { hasValidBody } from '../../http/requests/deferred-validation.ts'
 import { organizations } from '../execution/aggregates.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { requireMemberStays } from './deleted-members.ts'
-import { requireRoomForOrganization } from './membership-limits.ts'
+import { requireOrganizationQuota } from './membership-limits.ts'
 import {
   decideRemoveMember,
   decideSetMember,
@@ -43,9 +43,9 @@ export const memberRoutes: Routes = (services) => {
     const organization = await organizationFor(services, request, path.org)
     const account = await userNamed(services, path.username)
     const { id, login } = account
-    // Check the limit only for a requester who may add members, so that others do not learn it.
+    // Check the limit only for a requester who may add members, so that other clients do not learn it.
     if (step === 'set member' && isOwner(actor, organization.id))
-      requireRoomForOrganization(account, organization.id)
+      requireOrganizationQuota(account, organization.id)
     if (!hasValidBody(request) && !isOwner(actor, organization.id)) throw new Refused(NOT_ADMIN)
     const context = commandContext(request)
     await organizations.change(services, context, organization.id, step, (state) =>

@@ -13,14 +13,14 @@ const MAX_TEAMS = 1000
 type Member = Pick<AccountDocument, 'login' | 'memberships' | 'teams'>
 
 /** @throws Refused (unprocessable) when the user is in too many organizations */
-export function requireRoomForOrganization({ login, memberships }: Member, organizationId: number): void {
+export function requireOrganizationQuota({ login, memberships }: Member, organizationId: number): void {
   if (memberships[`${organizationId}`] !== undefined) return
   if (Object.keys(memberships).length < MAX_ORGANIZATIONS) return
   throw new Refused(refuse.unprocessable(`${login} is in ${MAX_ORGANIZATIONS} organizations already`))
 }
 
 /** @throws Refused (unprocessable) when the user is in too many teams */
-export function requireRoomForTeam({ login, teams }: Member, teamId: number): void {
+export function requireTeamQuota({ login, teams }: Member, teamId: number): void {
   if (teams[`${teamId}`] !== undefined || Object.keys(teams).length < MAX_TEAMS) return
   throw new Refused(refuse.unprocessable(`${login} is in ${MAX_TEAMS} teams already`))
 }

@@ -24,7 +24,7 @@ import {
 } from '../execution/id-map.ts'
 import { snapshots } from '../execution/snapshots.ts'
 import { emailProblem, loginProblem, textProblem, websiteProblem } from '../users/accounts/names.ts'
-import { leftTeams, type Teams, teamChanges } from './team-state.decider.ts'
+import { type Teams, teamChanges, teamRemovals } from './team-state.decider.ts'
 
 export type OrganizationEvent = SettingsEvent | TeamEvent
 
@@ -75,7 +75,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
     }),
     MemberSet: (state, { data }) => ({
       members: withId(state.members, data.user.id, data.permission),
-      publicMembers: whenJoins(state, data.user.id),
+      publicMembers: publicMembersAfterJoin(state, data.user.id),
     }),
     MemberRemoved: ({ members }, { data }) => ({ members: withoutId(members, data.user.id) }),
     MembershipShown: ({ publicMembers }, { data: { user, isPublic } }) => ({
@@ -86,7 +86,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
     ...teamChanges,
     TeamMemberAdded: (state, event) => ({
       ...teamChanges.TeamMemberAdded(state, event),
-      publicMembers: whenJoins(state, event.data.user.id),
+      publicMembers: publicMembersAfterJoin(state, event.data.user.id),
     }),
   },
 })
@@ -101,7 +101,7 @@ function isIn({ members, teams }: Active, userId: number): boolean {
 }
 
 /** Drops the public flag of a user who left and joins again. */
-const whenJoins = (state: Active, userId: number): IdMap<true> =>
+const publicMembersAfterJoin = (state: Active, userId: number): IdMap<true> =>
   hasId(state.publicMembers, userId) && !isIn(state, userId)
     ? withoutId(state.publicMembers, userId)
     : state.publicMembers
@@ -177,7 +177,7 @@ export function decideRemoveMember(
 ): Decision<OrganizationEvent> {
   if (state.status !== 'active') return refuse.notFound('organization not found')
   if (actor.id !== user.id && !isAdmin(state.members, actor)) return NOT_ADMIN
-  const left = leftTeams(state, user)
+  const left = teamRemovals(state, user)
   if (!hasId(state.members, user.id)) {
     return left.length > 0 ? left : refuse.notFound(`${user.login} is not a member`)
   }
@@ -204,14 +204,14 @@ export function decideShowMembership(
 const MEMBERS_PER_EVENT = 1000
 
 /**
- * Deletes an organization that owns nothing, with its teams, as in Gitea. Requires an admin of the organization.
- * `atOnce`: maximum number of members in an event.
+ * Deletes an organization without repositories, and its teams, as in Gitea. Requires an admin of the organization.
+ * `batchSize`: maximum number of members in an event.
  */
 export function decideDeleteOrganization(
   state: OrganizationState,
   actor: MemberActor,
   repositories: number,
-  atOnce = MEMBERS_PER_EVENT,
+  batchSize = MEMBERS_PER_EVENT,
 ): Decision<OrganizationEvent> {
   if (state.status !== 'active') return refuse.notFound('organization not found')
   const { organization, members, teams } = state
@@ -225,8 +225,8 @@ export function decideDeleteOrganization(
   for (const [, team] of entriesOf(teams)) for (const id of idsOf(team.members)) people.add(id)
   const events: OrganizationEvent[] = []
   const rest = [...people]
-  while (rest.length > atOnce) {
-    events.push({ type: 'MembersReleased', data: { organization, members: rest.splice(0, atOnce) } })
+  while (rest.length > batchSize) {
+    events.push({ type: 'MembersReleased', data: { organization, members: rest.splice(0, batchSize) } })
   }
   return [
     ...events,

@@ -17,7 +17,7 @@ import { organizations } from '../execution/aggregates.ts'
 import { valueAt } from '../execution/id-map.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
 import { requireMemberStays } from './deleted-members.ts'
-import { requireRoomForOrganization, requireRoomForTeam } from './membership-limits.ts'
+import { requireOrganizationQuota, requireTeamQuota } from './membership-limits.ts'
 import { decideRemoveMember, decideSetMember } from './organization.decider.ts'
 import { decideAddTeamMember, decideRemoveTeamMember, decideTeamRepository } from './team.decider.ts'
 
@@ -31,10 +31,10 @@ export const teamMemberRoutes: Routes = (services) => {
     const account = await userNamed(services, request.params.username)
     const { id, login } = account
     const user = { id, login }
-    // Check the limit only for a requester who may add members, so that others do not learn it.
+    // Check the limit only for a requester who may add members, so that other clients do not learn it.
     if (isIn && isOwner(requester, organization.id)) {
-      if (team.kind === 'made') requireRoomForTeam(account, team.team.id)
-      else requireRoomForOrganization(account, organization.id)
+      if (team.kind === 'made') requireTeamQuota(account, team.team.id)
+      else requireOrganizationQuota(account, organization.id)
     }
     const context = requestContext(request)
     await organizations.change(services, context, organization.id, 'team member', (state) => {

@@ -56,7 +56,7 @@ export const teamChanges = {
 }
 
 /** Returns the events that remove a user from all teams of an organization. */
-export function leftTeams(
+export function teamRemovals(
   { organization, teams }: { organization: AccountRef; teams: Teams },
   user: AccountRef,
 ): TeamEvent[] {

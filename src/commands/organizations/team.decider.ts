@@ -6,7 +6,7 @@ import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { Decision } from '../execution/decider.ts'
 import { entriesOf, hasId, idsOf, valueAt } from '../execution/id-map.ts'
 import { isAdmin, type MemberActor, type OrganizationState } from './organization.decider.ts'
-import { leftTeams, type TeamState } from './team-state.decider.ts'
+import { type TeamState, teamRemovals } from './team-state.decider.ts'
 
 /** Maximum number of members of a team: each event of a change names all. */
 const MAX_TEAM_MEMBERS = 1000
@@ -16,7 +16,7 @@ const OWNERS = 'Owners'
 const MAX_NAME = 255
 
 type Active = Extract<OrganizationState, { status: 'active' }>
-type Teamed = { organization: Active; team: TeamState }
+type OrganizationTeam = { organization: Active; team: TeamState }
 
 export const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its teams')
 const gone = refuse.notFound('team not found')
@@ -39,14 +39,14 @@ function organizationOf(state: OrganizationState, actor: MemberActor): Active | 
   return isAdmin(state.members, actor) ? state : NOT_ADMIN
 }
 
-function teamOf(state: OrganizationState, actor: MemberActor, id: number): Teamed | Refusal {
+function teamOf(state: OrganizationState, actor: MemberActor, id: number): OrganizationTeam | Refusal {
   const organization = organizationOf(state, actor)
   if ('refused' in organization) return organization
   const team = valueAt(organization.teams, id)
   return team === undefined ? gone : { organization, team }
 }
 
-const refsOf = ({ organization, team }: Teamed, id: number) => ({
+const refsOf = ({ organization, team }: OrganizationTeam, id: number) => ({
   organization: organization.organization,
   team: { id, name: team.settings.name },
 })
@@ -131,7 +131,7 @@ export function decideRemoveTeamMember(
 
 /** Removes a user who is being deleted from all teams. */
 export function decideLeaveTeams(state: OrganizationState, user: AccountRef): Decision<TeamEvent> {
-  return state.status !== 'active' ? [] : leftTeams(state, user)
+  return state.status !== 'active' ? [] : teamRemovals(state, user)
 }
 
 /** Adds a repository of the organization to a team, or removes it (`isIn` false). */
@@ -149,7 +149,7 @@ export function decideTeamRepository(
   return [isIn ? { type: 'TeamRepositoryAdded', data } : { type: 'TeamRepositoryRemoved', data }]
 }
 
-/** Removes a repository that has another owner now from all teams. */
+/** Removes a repository from all teams after a transfer to another owner. */
 export function decideLoseRepository(state: OrganizationState, repoId: number): Decision<TeamEvent> {
   if (state.status !== 'active') return []
   const { organization, teams } = state
@@ -160,7 +160,7 @@ export function decideLoseRepository(state: OrganizationState, repoId: number): 
   })
 }
 
-/** Adds a repository that the organization has received to those of these teams that still exist. */
+/** Adds a received repository to those of these teams that still exist. */
 export function decideGainRepository(
   state: OrganizationState,
   repoId: number,

@@ -20,8 +20,9 @@ export const widerThan = (visibility: Visibility): Visibility[] =>
 const isNarrower = ({ settings }: Active, visibility: Visibility) =>
   widerThan(visibility).includes(settings.visibility)
 
-/** Returns the visibility of its repositories: while it is being hidden, already the narrower one. */
-export const shownTo = ({ settings, hidesTo }: Active): Visibility => hidesTo ?? settings.visibility
+/** Returns the visibility of the organization's repositories: during a narrowing, already the narrower one. */
+export const repositoryVisibility = ({ settings, hidesTo }: Active): Visibility =>
+  hidesTo ?? settings.visibility
 
 /** Starts to narrow the visibility. Requires an admin of the organization. */
 export function decideStartHiding(

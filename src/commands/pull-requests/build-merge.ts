@@ -24,7 +24,7 @@ interface MergeToBuild {
   poster: Signature
   merger: Signature
   /** Returns the authors with the addresses that the API shows. */
-  shown: (authors: readonly Signature[]) => Promise<Signature[]>
+  withShownEmails: (authors: readonly Signature[]) => Promise<Signature[]>
   signingKey: string | undefined
 }
 
@@ -39,7 +39,7 @@ export async function buildMerge(
   pull: ActivePull,
   merge: MergeToBuild,
 ): Promise<Pick<MergeIntent, 'commit' | 'message'> | Refusal> {
-  const { style, base, fields, headLabel, poster, merger, shown, signingKey } = merge
+  const { style, base, fields, headLabel, poster, merger, withShownEmails, signingKey } = merge
   const head = pull.head.sha
   async function commitOf(tree: string, parents: string[], author: Signature, coAuthors?: CoAuthors) {
     const message = mergeMessage(style, pull, fields, headLabel, coAuthors)
@@ -59,7 +59,7 @@ export async function buildMerge(
         tree,
         [base],
         { ...poster, date: merger.date },
-        coAuthorsOf(await shown(authors), poster),
+        coAuthorsOf(await withShownEmails(authors), poster),
       )
     }
     case 'rebase':

@@ -17,9 +17,9 @@ const BATCH = 100
 export const MERGE_TRIAL_MS = 60_000
 
 export interface MergeTrial {
-  /** Time limit for all of them, in milliseconds. */
+  /** Time limit for all merges together, in milliseconds. */
   withinMs: number
-  /** Whether a single one over the limit counts as not mergeable. The merge itself may take longer. */
+  /** Whether a single merge over the limit counts as not mergeable. The merge itself may take longer. */
   isLastTry?: boolean
   /** Aborts git. Untried merges are not recorded. */
   signal?: AbortSignal | undefined
@@ -34,10 +34,10 @@ export async function checkMergeability(
   context: CommandContext,
   repoId: number,
   open: readonly IssueRef[],
-  trying: MergeTrial,
+  trial: MergeTrial,
 ): Promise<void> {
   const began = performance.now()
-  const left = () => ({ ...trying, withinMs: Math.max(0, trying.withinMs - (performance.now() - began)) })
+  const left = () => ({ ...trial, withinMs: Math.max(0, trial.withinMs - (performance.now() - began)) })
   const batches: (readonly IssueRef[])[] = []
   for (let i = 0; i < open.length; i += BATCH) batches.push(open.slice(i, i + BATCH))
   await forEachSettled(batches, async (batch) => {
@@ -49,7 +49,7 @@ export async function checkMergeability(
         error instanceof StoreUnavailable ||
         error instanceof GitTookTooLong
       if (batch.length === 1 || isForAll) throw error
-      // One fails the batch. Separately, each fails only for itself.
+      // One failure fails the batch. Separate checks fail separately.
       await forEachSettled(batch, (pull) => checkBatch(services, context, repoId, [pull], left()))
     }
   })
@@ -60,7 +60,7 @@ async function checkBatch(
   context: CommandContext,
   repoId: number,
   open: readonly IssueRef[],
-  trying: MergeTrial,
+  trial: MergeTrial,
 ): Promise<void> {
   const checks = await Promise.all(open.map((pull) => checkOf(services, pull)))
   const due = checks.filter((check) => check !== undefined)
@@ -68,7 +68,7 @@ async function checkBatch(
     services,
     repoId,
     due.flatMap(({ pair }) => pair ?? []),
-    trying,
+    trial,
   )
   const tried = due.map((check) => ({ ...check, merge: check.pair && results.shift() }))
   await forEachSettled(tried, ({ pull, pair, merge }) =>
@@ -92,7 +92,7 @@ export async function tryMerge(
   return merge
 }
 
-/** Returns the outcomes; for a last try over the limit, none. @throws GitTookTooLong before the last try */
+/** Returns the outcomes; an empty list for a last try over the limit. @throws GitTookTooLong before the last try */
 async function tryMerges(
   services: Services,
   repoId: number,

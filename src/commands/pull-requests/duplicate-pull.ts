@@ -63,13 +63,11 @@ function duplicateOf(holder: string): Refused {
 
 /**
  * Applies a change that opens or closes a pull request, or changes its head or base. Claims the key that it needs
- * before the
- * change, and releases keys that it does not need after it. Runs under a lock on all nodes, since a concurrent change
- * could
- * release the claim.
+ * before the change, and releases keys that it does not need after it. Runs under a lock on all nodes, since a
+ * concurrent change could release the claim.
  *
- * `keyAfter`: returns the key that the change needs; undefined for none, or the present one.
- * @throws Refused (conflict) for a duplicate, and what the callbacks throw
+ * `keyAfter`: returns the key that the change needs; undefined when it needs no new key.
+ * @throws Refused (conflict) for a duplicate, and errors of the callbacks
  */
 export async function changeClaiming(
   services: Services,
@@ -91,8 +89,7 @@ export async function changeClaiming(
       await change()
     } catch (error) {
       // A refusal has changed nothing, so the claim is released. After another failure the change may be recorded: then
-      // the
-      // claim's grace period decides.
+      // the claim's grace period decides.
       if (error instanceof Refused && needed !== undefined) await release(needed)
       throw error
     }

@@ -87,7 +87,7 @@ async function requireMaintainerEditPermission(
  * Returns a pull request from a repository that the requester administers but into one that they may not read: the
  * owner of the head can always clear the flag. Undefined otherwise.
  */
-async function unseenPullOf(
+async function hiddenPullOf(
   { views }: Services,
   requester: AccountDocument | null,
   { owner, repo, index }: Static<typeof PullParams>,
@@ -172,7 +172,8 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       response: {
         201: PullRequestWire,
         204: Type.Null({
-          description: 'The flag is taken back, by someone who may not read the pull request',
+          description:
+            'The flag is cleared, by an admin of the head repository who may not read the pull request',
         }),
       },
       refusals: ['preconditionFailed'],
@@ -180,14 +181,14 @@ export const editPullRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const allowMaintainerEdit = hasValidBody(request) ? request.body.allow_maintainer_edit : undefined
       // `issues.edit.1`. The owner of the head repository may clear the flag.
-      const isOnlyTakenBack = allowMaintainerEdit === false && Object.keys(request.body).length === 1
-      const unseen = isOnlyTakenBack
-        ? await unseenPullOf(services, request.requester, request.params)
+      const onlyClearsFlag = allowMaintainerEdit === false && Object.keys(request.body).length === 1
+      const hidden = onlyClearsFlag
+        ? await hiddenPullOf(services, request.requester, request.params)
         : undefined
-      if (unseen !== undefined) {
+      if (hidden !== undefined) {
         const { id, login } = signedIn(request)
         const context = commandContext(request)
-        await editPull(services, context, unseen, { ...NO_CHANGES, by: { id, login }, allowMaintainerEdit })
+        await editPull(services, context, hidden, { ...NO_CHANGES, by: { id, login }, allowMaintainerEdit })
         await settled(services, context, reply)
         return reply.code(204).send(null)
       }
@@ -195,7 +196,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       const requester = signedIn(request)
       const pull = await pullFor(services, repository.id, request.params.index)
       const isWriter = atLeast(access, 'write')
-      if (!isWriter && pull.poster.id !== requester.id && !isOnlyTakenBack) {
+      if (!isWriter && pull.poster.id !== requester.id && !onlyClearsFlag) {
         throw new Refused(refuse.forbidden('only the poster and writers may change a pull request'))
       }
       const { body } = request

@@ -50,7 +50,7 @@ export async function finishMerge(
   return undefined
 }
 
-/** Releases the claim of a merged pull request, so that another may have the same head and base. */
+/** Releases the claim of a merged pull request, so that a new pull request may have the same head and base. */
 export async function releaseHeadBase(
   services: Services,
   context: CommandContext,
@@ -79,7 +79,7 @@ async function moveBase(
     if (tip === commit && from !== commit) {
       const moved = { ref, from, to: commit }
       const isRepeated = outcome !== 'moved'
-      if (isRepeated || !(await recordAtOnce(services, context, pull, moved, since))) {
+      if (isRepeated || !(await recordAtomically(services, context, pull, moved, since))) {
         await recordMerge(services, context, repoId, index, moved, { since, isRepeated })
       }
     }
@@ -96,7 +96,7 @@ async function moveBase(
  * Records the move, the merge and the release of its claim in one append, so that handlers of the move find the pull
  * request merged. Resolves to whether it did: then later steps find nothing to do.
  */
-async function recordAtOnce(
+async function recordAtomically(
   services: Services,
   context: CommandContext,
   { repoId, index, head, base }: ActivePull,

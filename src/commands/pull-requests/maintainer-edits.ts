@@ -13,7 +13,7 @@ import type { Services } from '../../services/services.ts'
 import { branchNames } from './branches/branch-tips.ts'
 
 /** Returns a filter for pull requests from a fork that allow the requester to push; undefined when there are none. */
-async function invitations(
+async function pullsAllowingPush(
   { views }: Services,
   fork: RepositoryDocument,
   requester: AccountDocument | null,
@@ -58,13 +58,13 @@ export async function mayPushAnyBranch(
   fork: RepositoryDocument,
   requester: AccountDocument | null,
 ): Promise<boolean> {
-  const inviting = await invitations(services, fork, requester)
-  if (inviting === undefined) return false
+  const allowing = await pullsAllowingPush(services, fork, requester)
+  if (allowing === undefined) return false
   // The key range of all branches of the fork: ';' follows ':'.
   const headKey = { $gte: branchKey(fork.id, ''), $lt: `${fork.id};` }
   for (let skip = 0; ; skip += BATCH) {
     const sort = [['index', 1]] as const
-    const found = await services.views.pulls.find({ ...inviting, headKey }, { sort, skip, limit: BATCH })
+    const found = await services.views.pulls.find({ ...allowing, headKey }, { sort, skip, limit: BATCH })
     if ((await ofPostersWhoMayWrite(services, fork, found)).length > 0) return true
     if (found.length < BATCH) return false
   }
@@ -77,16 +77,16 @@ export async function pushableRefs(
   requester: AccountDocument | null,
   refs: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const inviting = await invitations(services, fork, requester)
+  const allowing = await pullsAllowingPush(services, fork, requester)
   const branches = branchNames(refs)
-  if (inviting === undefined || branches.length === 0) return new Set()
+  if (allowing === undefined || branches.length === 0) return new Set()
   const pushable = new Set<string>()
   for (let i = 0; i < branches.length; i += BRANCHES_PER_QUERY) {
     if (i > 0) await nextSlice('refs')
     const headKey = {
       $in: branches.slice(i, i + BRANCHES_PER_QUERY).map((branch) => branchKey(fork.id, branch)),
     }
-    const found = await services.views.pulls.find({ ...inviting, headKey })
+    const found = await services.views.pulls.find({ ...allowing, headKey })
     for (const { head } of await ofPostersWhoMayWrite(services, fork, found))
       pushable.add(`refs/heads/${head.branch}`)
   }

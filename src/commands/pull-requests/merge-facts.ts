@@ -157,8 +157,8 @@ async function wouldBeSigned(
 ): Promise<boolean> {
   const { signingKey, allowedSigners } = config
   // A rebase keeps the commits when the head includes the base.
-  const makesNone = style === 'fast-forward-only' || (style === 'rebase' && includesBase)
-  if (!makesNone && signingKey === undefined) return false
+  const createsNoCommit = style === 'fast-forward-only' || (style === 'rebase' && includesBase)
+  if (!createsNoCommit && signingKey === undefined) return false
   if (style === 'squash' || (style.startsWith('rebase') && !includesBase)) return true
   const range = await commitRange(dir, base, head)
   if (range.total > MAX_VERIFIED) return false

@@ -110,7 +110,7 @@ async function decideMerge(
       headLabel,
       poster: signatureOf(services, poster, context.at),
       merger: signatureOf(services, merger, context.at),
-      shown: (authors) => shownAuthors(services, authors),
+      withShownEmails: (authors) => shownAuthors(services, authors),
       signingKey: services.config.signingKey,
     }),
     mergeBase(dir, baseTip, state.head.sha),
@@ -166,12 +166,12 @@ async function decideManualMerge(
   decision: MergeDecision,
 ): Promise<Decision<PullRequestEvent>> {
   const commit = manualCommit.trim().toLowerCase()
-  const wrong = refuse.conflict(`MergeCommitID: is not a commit of the base branch ${state.base.branch}`)
-  if (!isObjectId(commit)) return wrong
+  const notOnBase = refuse.conflict(`MergeCommitID: is not a commit of the base branch ${state.base.branch}`)
+  if (!isObjectId(commit)) return notOnBase
   const dir = gitDirOf(services, repository.id)
   const { baseTip: tip } = await gitTips(services, state)
-  if (tip === null || !(await commitFacts(dir, [commit])).has(commit)) return wrong
-  if (!(await isAncestor(dir, commit, tip))) return wrong
+  if (tip === null || !(await commitFacts(dir, [commit])).has(commit)) return notOnBase
+  if (!(await isAncestor(dir, commit, tip))) return notOnBase
   const by = { id: merger.id, login: merger.login }
   const merged = { style: 'manually-merged', commit, head: state.head.sha, mergeBase: null } as const
   return decideManuallyMerged(state, { ...merged, by, deleteBranch, decision })

@@ -63,8 +63,8 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       params: PullParams,
       body: Nullable(MergePullRequestOption(services)),
       response: {
-        200: emptyAnswer('It is merged'),
-        201: emptyAnswer('It will be merged when its checks succeed'),
+        200: emptyAnswer('The pull request is merged'),
+        201: emptyAnswer('The pull request will be merged when its checks succeed'),
       },
       refusals: ['notAllowed'],
     }),
@@ -77,8 +77,8 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       // `merge.1`: the merger has read the pull request, even if the merge fails.
       const user = { id: merger.id, login: merger.login }
       const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
-      // The merge is answered as done even when this append fails.
-      const noted = append(services, context, readsStream(user.id), 'read', [read], 'any').catch(
+      // The merge succeeds even when this append fails.
+      const markedRead = append(services, context, readsStream(user.id), 'read', [read], 'any').catch(
         (error: unknown) =>
           services.log.warn({ err: error, index }, 'cannot mark a merged pull request as read'),
       )
@@ -101,19 +101,19 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         deletionIsDefault: body.delete_branch_after_merge === undefined,
       }
       const merging = services.runExclusive(mergeLockKey(repository.id), async () => {
-        const inTime = await withPresentPermissions(services, request, merge)
-        if (!inTime.request.scheduling) {
-          await mergePull(services, context, inTime)
+        const current = await withPresentPermissions(services, request, merge)
+        if (!current.request.scheduling) {
+          await mergePull(services, context, current)
           return 200
         }
-        const ready = await scheduleMerge(services, context, inTime)
+        const ready = await scheduleMerge(services, context, current)
         if (ready === undefined) return 201
         await mergePull(services, context, ready)
         return 200
       })
       // After a refusal, too: the merge may be done and only its head branch kept (`merge.8`).
       const status = await merging.finally(async () => {
-        await noted
+        await markedRead
         await settled(services, context, reply)
       })
       return reply.code(status).send()

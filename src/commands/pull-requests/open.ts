@@ -55,7 +55,7 @@ const CreatePullRequestOption = (services: Services) =>
 
 type Opened = EventOf<'PullRequestOpened'>['data']
 
-interface Named {
+interface NamedParts {
   fields: OpenedFields
   reviewers: Reviewers
 }
@@ -68,8 +68,8 @@ interface Opening extends Pick<Opened, 'title' | 'body'> {
   baseBranch: string
   /** Whether writers of the base may push to the head branch. */
   maintainerEdit: boolean
-  /** Looks up what the request names, after `pulls.create.1` to `pulls.create.4` are checked. @throws Refused */
-  named(): Promise<Named>
+  /** Looks up labels, reviewers and the like, after `pulls.create.1` to `pulls.create.4` are checked. @throws Refused */
+  lookUp(): Promise<NamedParts>
 }
 
 /** Returns the name of a branch, which may be a full ref. */
@@ -139,7 +139,7 @@ function allowsMaintainerEdit(
 }
 
 async function openPull(services: Services, context: CommandContext, opening: Opening): Promise<number> {
-  const { repository, poster, headRepository, headBranch, baseBranch, maintainerEdit, named, ...texts } =
+  const { repository, poster, headRepository, headBranch, baseBranch, maintainerEdit, lookUp, ...texts } =
     opening
   const { actor } = context
   if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
@@ -153,7 +153,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   const base = { repoId, branch: baseBranch, sha: baseSha }
   const key = claimKeys.pull(head, base)
   if (context.retry === undefined) await refuseDuplicate(services, key)
-  const { fields, reviewers } = await named()
+  const { fields, reviewers } = await lookUp()
   if (reviewers.people.some(({ id }) => id === poster.id)) {
     throw new Refused(refuse.unprocessable(`reviewers: ${poster.login} opens the pull request`))
   }
@@ -228,7 +228,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
           ),
           title,
           body: body.body ?? '',
-          named: async () => ({
+          lookUp: async () => ({
             fields: await openedFields(services, repository, body),
             reviewers: await reviewersAsked(services, repository, requester, body),
           }),

@@ -128,8 +128,8 @@ export function decideOpen(
 
 /**
  * Records a new head. A closed pull request keeps its head. `byMergers`: whether all users who moved the head may merge
- * into the base. The same append ends a schedule for another head, or after a push by others, and updates reviews, so
- * that the old ones never apply to the new head.
+ * into the base. The same append ends a schedule for another head, or after a push by a user who may not merge, and
+ * updates reviews, so that the old ones never apply to the new head.
  */
 export function decideHeadMoved(
   state: PullState,
@@ -151,7 +151,7 @@ export function decideHeadMoved(
     return [...events, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
   }
   if (byMergers) return events
-  const reason = 'the head was moved by someone who may not merge into the base branch'
+  const reason = 'a user who may not merge into the base branch has moved the head'
   return [...events, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
 }
 
@@ -229,7 +229,7 @@ export function decideTargetBranch(
     mergeabilityChecked(state, { head: head.sha, base: base.sha, mergeable, conflicts }),
   ]
   if (state.schedule === null || state.schedule.by.id === by?.id) return events
-  const reason = by === null ? 'the base branch was deleted' : 'the base branch was changed by someone else'
+  const reason = by === null ? 'the base branch was deleted' : 'another user has changed the base branch'
   return [...events, scheduleRefused(state, { head: head.sha, reason, errors: [] })]
 }
 

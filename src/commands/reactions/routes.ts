@@ -18,7 +18,7 @@ const EditReactionOption = Type.Object(
   { title: 'EditReactionOption' },
 )
 
-type Reacting = FastifyRequest & { body: Static<typeof EditReactionOption> }
+type ReactionRequest = FastifyRequest & { body: Static<typeof EditReactionOption> }
 type Target = ReactionTarget & { isPull: boolean }
 
 /** Returns the reaction. @throws Refused (forbidden) for an unknown one, as in Gitea */
@@ -30,7 +30,7 @@ function allowed(reaction: string): string {
 export const reactionRoutes: Routes = (services) => {
   const { views } = services
 
-  async function add(request: Reacting, reply: FastifyReply, target: Target) {
+  async function add(request: ReactionRequest, reply: FastifyReply, target: Target) {
     const { id, login } = signedIn(request)
     const reaction = allowed(request.body.content)
     const context = commandContext(request)
@@ -47,7 +47,7 @@ export const reactionRoutes: Routes = (services) => {
     return reply.code(isNew ? 201 : 200).send(wire)
   }
 
-  async function remove(request: Reacting, reply: FastifyReply, target: Target) {
+  async function remove(request: ReactionRequest, reply: FastifyReply, target: Target) {
     const { id, login } = signedIn(request)
     const reaction = allowed(request.body.content)
     const context = commandContext(request)
@@ -73,7 +73,7 @@ export const reactionRoutes: Routes = (services) => {
   }
 
   const ADDED = { 200: ReactionWire, 201: ReactionWire }
-  const REMOVED = { 200: emptyAnswer('there is no such reaction any more') }
+  const REMOVED = { 200: emptyAnswer('The reaction is removed') }
 
   return async (app) => {
     app.post(

@@ -74,10 +74,10 @@ const CreateReleaseOption = (services: Services) =>
 
 function changesOf(body: Static<ReturnType<typeof EditReleaseOption>>): Partial<ReleaseSettings> {
   if (body.hide_archive_links) {
-    throw new Refused(refuse.unprocessable('hide_archive_links: the links to archives are always shown'))
+    throw new Refused(refuse.unprocessable('hide_archive_links: is not supported'))
   }
   if (body.external_url) {
-    throw new Refused(refuse.unprocessable('external_url: a release has only files of its own'))
+    throw new Refused(refuse.unprocessable('external_url: is not supported'))
   }
   const changes: Partial<ReleaseSettings> = {}
   if (body.tag_name) changes.tag = body.tag_name
@@ -108,7 +108,7 @@ async function claimTag(
 }
 
 /**
- * Serializes claims and releases of a release's tags, on all nodes, so that none frees a tag that another one needs.
+ * Serializes claims and releases of a release's tags, on all nodes, so that no request frees a tag that another needs.
  */
 const withReleaseLock = <T>({ runExclusive }: Services, id: number, work: () => Promise<T>): Promise<T> =>
   runExclusive(`release ${id}`, work)

@@ -1,4 +1,4 @@
-/** Renames or transfers a repository. Only this exchanges the claims of an existing repository. */
+/** Renames or transfers a repository: the only commands that exchange the claims of an existing repository. */
 
 import { contended, isRefusal, Refused } from '../../errors/refusal.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
@@ -56,12 +56,12 @@ export function moveRepository(
     if (done !== undefined) return done
     const before = await repositories.load(services, repoId)
     // Claim nothing for a command that will be refused.
-    const foreseen = after(before, decide(before))
+    const expected = after(before, decide(before))
     const had = keysOf(before)
-    const wanted = keysOf(foreseen)
+    const wanted = keysOf(expected)
     const claimed: string[] = []
     try {
-      for (const { key, fork } of claimsOf(foreseen)) {
+      for (const { key, fork } of claimsOf(expected)) {
         if (had.includes(key)) continue
         if (fork === undefined) await claimRepositoryName(services, context, key, stream)
         else await claimFork(services, context, fork, stream)

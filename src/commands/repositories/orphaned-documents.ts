@@ -112,7 +112,7 @@ export async function removeOrphanedDocuments(
     const removed = { type: 'LeftDocumentsRemoved', data: { repoId, left: parts } } as const
     await append(services, context, repositoryStream(repoId), step, [removed], 'stream-exists')
     if (!(await projector.waitFor(context.written, config.projectionWaitMs)))
-      throw new StoreUnavailable('the read models lag: what a deletion left is removed later')
+      throw new StoreUnavailable('the read models lag: orphaned documents are removed later')
   }
 }
 

@@ -133,8 +133,8 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
   },
 })
 
-/** Returns what determines the visibility of a present or deleted repository. */
-export function hiddenness(state: Exclude<RepositoryState, { status: 'none' }>) {
+/** Returns the facts that make an active or deleted repository public or hidden. */
+export function openness(state: Exclude<RepositoryState, { status: 'none' }>) {
   const { ownerVisibility } = state
   return { private: state.status === 'active' ? state.settings.private : state.private, ownerVisibility }
 }
@@ -277,7 +277,7 @@ export function decideSetCollaborator(
   if (before === permission) return []
   if (before === undefined && Object.keys(state.collaborators).length >= MAX_COLLABORATORS) {
     return refuse.unprocessable(
-      `a repository has at most ${MAX_COLLABORATORS} collaborators; teams are for more people`,
+      `a repository has at most ${MAX_COLLABORATORS} collaborators; use teams for more people`,
     )
   }
   return [{ type: 'CollaboratorSet', data: { repoId: state.id, user, permission } }]

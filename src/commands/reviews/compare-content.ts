@@ -16,7 +16,7 @@ const cannotTell = (error: unknown) =>
 
 /**
  * Returns whether two changes differ; true when git cannot tell.
- * @throws what `git` throws when it may tell later: a busy server must not make an approval stale
+ * @throws errors of git that may pass: a busy server must not make an approval stale
  */
 export async function contentChanged(
   services: Services,
@@ -39,7 +39,7 @@ export const changeOf = ({ mergeBase, head }: Pick<ActivePull, 'mergeBase' | 'he
   head: head.sha,
 })
 
-/** Returns how a move to `after` affects reviews, by the base branch's rules. Without reviews it asks nothing. */
+/** Returns how a move to `after` affects reviews, by the base branch's rules. Without reviews it does not ask git. */
 export async function movedContent(
   services: Services,
   pull: ActivePull,
@@ -57,7 +57,7 @@ export async function movedContent(
 export const dismissesStale = (repository: RepositoryDocument | undefined, baseBranch: string): boolean =>
   reviewRulesOf(protectionOf(repository?.protections ?? [], baseBranch)).dismissStale
 
-/** Returns the merge base of a reviewed commit; undefined when git cannot tell. @throws what `contentChanged` throws */
+/** Returns the merge base of a reviewed commit; undefined when git cannot tell. @throws as `contentChanged` */
 export async function reviewedMergeBase(
   services: Services,
   pull: ActivePull,

@@ -34,9 +34,9 @@ const requestTo = (reviews: readonly ReviewFacts[], { id }: TeamRef) =>
   reviews.find(({ kind, reviewer }) => kind === 'team-request' && reviewer.id === id)
 
 /**
- * Requests reviews of users and teams; no event for those who are asked already. A user who has reviewed may be asked
- * again: an approval then does not count until the request is removed or answered with a comment. A rejection still
- * counts: otherwise any user who may request reviews could lift it.
+ * Requests reviews of users and teams; no event for a repeated request. A user who has reviewed may be asked again: an
+ * approval then does not count until the request is removed or answered with a comment. A rejection still counts:
+ * otherwise any user who may request reviews could lift it.
  */
 export function decideRequestReviews(
   state: PullState,
@@ -63,8 +63,8 @@ export function decideRequestReviews(
   for (const { team, reviewId, official, members } of teams) {
     if (requestTo(reviews, team) !== undefined) continue
     if (status !== 'open') return refuse.forbidden(`a review of a ${status} pull request cannot be requested`)
-    const told = members.filter((id) => id !== poster.id)
-    const data = { repoId, index, reviewId, team, official, members: told }
+    const notified = members.filter((id) => id !== poster.id)
+    const data = { repoId, index, reviewId, team, official, members: notified }
     events.push({ type: 'TeamReviewRequested', data })
   }
   if (reviews.length + events.length > MAX_REVIEWS) {

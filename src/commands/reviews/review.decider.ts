@@ -84,9 +84,9 @@ export function decideDraft(state: PullState, review: NewReview): Decision<PullR
 
 /**
  * Submits a review, with the reviewer's draft. An approval or rejection replaces the reviewer's earlier ones, and
- * answers for
- * their teams. Every review answers the requests for it; after a comment the superseded verdict counts again. A stale
- * approval is dismissed at once where the protection says so. Posters cannot approve or reject their own pull request.
+ * answers the requests to the reviewer's teams. Every review answers the requests to its reviewer; after a comment the
+ * superseded verdict counts again. A stale approval is dismissed at once where the protection says so. Posters cannot
+ * approve or reject their own pull request.
  */
 export function decideSubmit(
   state: PullState,
@@ -160,7 +160,7 @@ function verdictProblem(
 ): Refusal | undefined {
   if (verdict === 'comment') return undefined
   const what = verdict === 'approved' ? 'approve' : 'reject'
-  if (poster.id === id) return refuse.unprocessable(`event: to ${what} your own pull request is not allowed`)
+  if (poster.id === id) return refuse.unprocessable(`event: you may not ${what} your own pull request`)
   if (status !== 'open') {
     return refuse.unprocessable(`event: a ${status} pull request cannot be ${verdict}`)
   }
@@ -229,7 +229,7 @@ export function decideDeleteReview(
   if (review === undefined || state.status === 'none') return unknown
   const { id, reviewer, kind, comments } = review
   if (kind === 'request' || kind === 'team-request')
-    return refuse.unprocessable('a request is removed at requested_reviewers')
+    return refuse.unprocessable('a request cannot be deleted as a review: use requested_reviewers')
   if (reviewer.id !== by.id && !by.siteAdmin) {
     return refuse.forbidden('only its reviewer and site admins may delete a review')
   }

@@ -23,7 +23,7 @@ export const reviewerOptions = {
   reviewers: Type.Optional(
     Type.Array(Type.String(), {
       maxItems: MAX_REVIEWERS,
-      description: 'logins, or e-mail addresses that are shown',
+      description: 'logins, or public e-mail addresses',
     }),
   ),
   team_reviewers: Type.Optional(
@@ -90,7 +90,7 @@ export async function reviewRequests(
   { people, teams }: Reviewers,
   ids: readonly number[],
 ): Promise<{ wanted: UserRequest[]; asked: TeamRequest[] }> {
-  // An official request would tell a stranger who may write, so a stranger's requests are never official.
+  // An official request would reveal who may write, so requests by public readers are never official.
   const mayBeOfficial = !isPublicReaderOnly(repository, requester)
   const wanted = people.map((reviewer, i) => ({
     reviewer: { id: reviewer.id, login: reviewer.login },

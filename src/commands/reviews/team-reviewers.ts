@@ -29,7 +29,7 @@ export function askedTeam(team: Team, { ownerId, teams }: RepositoryDocument): A
 
 const unknownTeam = () => new Refused(refuse.notFound('team not found'))
 
-/** Returns the teams with these names, each once; strangers see none. @throws Refused (not found, unprocessable) */
+/** Returns the teams with these names, each once; none for public readers. @throws Refused (not found, unprocessable) */
 export async function teamReviewers(
   services: Services,
   repository: RepositoryDocument,

@@ -72,9 +72,8 @@ export const postStatusRoutes: Routes = (services) => async (app) => {
         creator: { id: requester.id, login: requester.login },
       }
       const id = await takeNumber(services, context, idsStream('status'))
-      // Dozens of jobs start on a commit at once; this lock prevents conflicts on one node. Posts of other nodes are
-      // only a reason
-      // to refuse when the commit has too many contexts.
+      // Dozens of jobs start on a commit at once; this lock prevents conflicts on one node. Posts of other nodes matter
+      // only when the commit has too many contexts.
       const stream = checksStream(repository.id, sha)
       const decide = (state: ChecksState) => decidePost(state, { id, ...status })
       await services.writeState.mutex(stream, () =>

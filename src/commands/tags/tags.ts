@@ -47,7 +47,9 @@ async function requireTagPermission(
 ): Promise<void> {
   const { protections = [] } = (await views.tagProtections.get(`${repository.id}`)) ?? {}
   if (mayControlTag(protections, name, memberOf(repository, requester))) return
-  throw new Refused(refuse.unprocessable(`tag_name: ${name} is protected, and you may not make or delete it`))
+  throw new Refused(
+    refuse.unprocessable(`tag_name: ${name} is protected, and you may not create or delete it`),
+  )
 }
 
 /** Checks tag protections and write access again under the ref lock. */
@@ -75,7 +77,7 @@ export async function createTag(
   const { id: repoId, ownerId, ownerLogin } = repository
   const dir = gitDirOf(services, repoId)
   const owner = { id: ownerId, login: ownerLogin }
-  const room = await reserveSpace(services, { owner, repoId, bytes: TAG_BYTES + 4 * message.length })
+  const reservation = await reserveSpace(services, { owner, repoId, bytes: TAG_BYTES + 4 * message.length })
   let written = false
   try {
     // A retried request would make an object with another time. The existing tag is enough.
@@ -99,7 +101,7 @@ export async function createTag(
     // Another attempt of the request may have created it, with another time.
     return context.retry === undefined ? to : ((await resolveRef(dir, refOf(name))) ?? to)
   } finally {
-    room.end(written ? 'written' : 'dropped')
+    reservation.end(written ? 'written' : 'dropped')
   }
 }
 

@@ -44,14 +44,14 @@ export const chainDecider: Decider<ChainState, UpgradeEvent> = deciderOf({
 })
 
 /** Whether a text has a lone surrogate, which JSON can hold but UTF-8, and so protobuf, cannot. */
-const isBroken = (text: string) => /\p{Surrogate}/u.test(text)
-const brokenText = (field: string) => refuse.unprocessable(`${field}: holds half of a character`)
+const hasLoneSurrogate = (text: string) => /\p{Surrogate}/u.test(text)
+const loneSurrogateIn = (field: string) => refuse.unprocessable(`${field}: contains a lone surrogate`)
 
 /** Schedules a plan. It replaces a scheduled one. */
 export function decideSchedulePlan(state: ChainState, plan: UpgradePlan): Decision<UpgradeEvent> {
   if (plan.name === '') return refuse.unprocessable('name: must not be empty')
-  if (isBroken(plan.name)) return brokenText('name')
-  if (isBroken(plan.info)) return brokenText('info')
+  if (hasLoneSurrogate(plan.name)) return loneSurrogateIn('name')
+  if (hasLoneSurrogate(plan.info)) return loneSurrogateIn('info')
   if (!isPositive(plan.height)) return refuse.unprocessable('height: must be greater than 0')
   const height = state.applied.get(plan.name)
   if (height !== undefined) {
@@ -90,7 +90,7 @@ export function decideSetModuleVersions(
   let bytes = 0
   for (const { name } of moduleVersions) {
     if (name === '') return refuse.unprocessable('module_versions: a name must not be empty')
-    if (isBroken(name)) return brokenText('module_versions: a name')
+    if (hasLoneSurrogate(name)) return loneSurrogateIn('module_versions: a name')
     if (names.has(name)) return refuse.unprocessable(`module_versions: "${name}" is named twice`)
     names.add(name)
     bytes += jsonBytes(name)
@@ -112,7 +112,7 @@ function isSameList(before: readonly ModuleVersion[], after: readonly ModuleVers
 /** Sets the account that may perform upgrades. */
 export function decideChangeAuthority(state: ChainState, address: string): Decision<UpgradeEvent> {
   if (address === '') return refuse.unprocessable('address: must not be empty')
-  if (isBroken(address)) return brokenText('address')
+  if (hasLoneSurrogate(address)) return loneSurrogateIn('address')
   return state.authority === address ? [] : [{ type: 'AuthorityChanged', data: { address } }]
 }
 

@@ -14,11 +14,11 @@ import type { CommandContext } from '../execution/command-context.ts'
 import { claimName } from './accounts/claims.ts'
 import { passwordProblem } from './create.ts'
 import {
+  ADDITIONAL_EMAIL,
   decideEditUser,
   isActiveAdmin,
-  isOtherEmail,
+  isAdditionalEmail,
   type NewPassword,
-  OTHER_EMAIL,
   settingsProblem,
 } from './user.decider.ts'
 
@@ -29,8 +29,7 @@ export interface UserChange {
 
 /**
  * Changes a user, under a lock on all nodes. The order is: claim of a new address, hash of a new password, events,
- * release of
- * the old ones. A hash counts only with its event, so a crash leaves the old password.
+ * release of the old address and hash. A hash counts only with its event, so a crash leaves the old password.
  *
  * @param otherAdmin returns whether another site admin can sign in; called when the change may end that of this one
  * @throws Refused: not found, or unprocessable for invalid or taken values and for the last site admin; nothing is
@@ -66,7 +65,7 @@ async function changeNow(
   if (before.status !== 'existing') throw new Refused(refuse.notFound('user not found'))
   const { email } = changes
   const newKey = claimKeys.email(email ?? before.settings.email)
-  if (isOtherEmail(before, email)) throw new Refused(OTHER_EMAIL)
+  if (isAdditionalEmail(before, email)) throw new Refused(ADDITIONAL_EMAIL)
   const isMoving = newKey !== claimKeys.email(before.settings.email)
   if (isMoving && !(await claimName(services, context, 'email', email ?? '', stream))) {
     throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))

@@ -30,7 +30,7 @@ const CreateUserOption = Type.Object(
     visibility: Type.Optional(Type.String()),
     login_name: Type.Optional(Type.String({ description: 'only the username' })),
     source_id: Type.Optional(Type.Integer({ description: 'only 0: the accounts of this server' })),
-    send_notify: Type.Optional(Type.Boolean({ description: 'nothing is sent: this server sends no mail' })),
+    send_notify: Type.Optional(Type.Boolean({ description: 'ignored: this server sends no mail' })),
     created_at: Type.Optional(Type.String({ description: 'is not supported' })),
   },
   { title: 'CreateUserOption' },
@@ -68,8 +68,7 @@ type NewUser = UserDetails & {
  * Creates a user with a password. Resolves to the user's id.
  *
  * The order is number, claims of login and address, secret, event: a crash leaves no visible part of a user. A retry
- * with the
- * same Idempotency-Key continues where the first attempt stopped.
+ * with the same Idempotency-Key continues where the first attempt stopped.
  * @throws Refused (unprocessable) for an invalid or taken login or address, or a short password
  */
 export async function createUser(

@@ -72,7 +72,7 @@ export const deleteUserRoutes: Routes = (services) => async (app) => {
     route('admin', {
       params: UsernameParams,
       querystring: Type.Object({
-        purge: Type.Optional(Type.String({ description: 'not supported: what users did stays' })),
+        purge: Type.Optional(Type.String({ description: 'not supported: contributions stay' })),
       }),
       response: NO_CONTENT,
     }),
@@ -80,7 +80,7 @@ export const deleteUserRoutes: Routes = (services) => async (app) => {
       const requester = siteAdmin(request, 'delete users')
       const { purge = '' } = request.query
       if (!['', 'false', '0'].includes(purge)) {
-        throw new Refused(refuse.unprocessable('purge: is not supported; what users did stays'))
+        throw new Refused(refuse.unprocessable('purge: is not supported; contributions stay'))
       }
       const { id } = await userNamed(services, request.params.username)
       if (id === requester.id) throw new Refused(refuse.unprocessable('you cannot delete yourself'))

@@ -32,8 +32,8 @@ async function addEmails(
 ): Promise<void> {
   const { publicUrl } = services
   if ((await users.ifDone(services, context, id, STEP)) !== undefined) return
-  const shown = noReplyAddress('', publicUrl())
-  const reserved = emails.find((email) => email.toLowerCase().endsWith(shown))
+  const reservedEnding = noReplyAddress('', publicUrl())
+  const reserved = emails.find((email) => email.toLowerCase().endsWith(reservedEnding))
   if (reserved !== undefined) {
     throw new Refused(
       refuse.unprocessable(

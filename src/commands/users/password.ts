@@ -1,6 +1,6 @@
 /**
  * Changes the requester's password: `POST /user/password`. Gitea has a page for it and no route. The body has the old
- * password, since a browser sends a remembered one with any request, even one from another page.
+ * password, since a browser sends a saved one with any request, even one from another page.
  */
 import { Type } from 'typebox'
 import { isPassword, MAX_PASSWORD, MIN_PASSWORD } from '../../auth/passwords/passwords.ts'
@@ -45,7 +45,7 @@ export const passwordRoutes: Routes = (services) => async (app) => {
       }
       const context = requestContext(request)
       // Another change may come first: an attacker with the old password must not win against an admin who resets it.
-      const password = { text: new_password, mustChange: false, instead: passwordId }
+      const password = { text: new_password, mustChange: false, replaces: passwordId }
       await changeUser(services, context, id, { password })
       await settled(services, context, reply)
       return reply.code(204).send(null)

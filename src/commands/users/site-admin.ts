@@ -26,13 +26,11 @@ const NO_PASSWORD_TO_SHOW: AdminPassword = { maybeLost: false }
 
 /**
  * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password, which the caller can show:
- * so call
- * it after everything that can fail in a start. `inStart` may run it several times. A lock serializes nodes that start
- * together: one password is kept and shown.
+ * so call it after everything that can fail in a start. `inStart` may run it several times. A lock serializes nodes that
+ * start together: one password is kept and shown.
  *
  * An admin without a password means that the log is older than the store of secrets: a new DATA_DIR or database. Then
- * the
- * admin gets a new password, with a log line.
+ * the admin gets a new password, with a log line.
  */
 export async function ensureSiteAdmin(
   services: WriteServices & Pick<Services, 'config' | 'secrets' | 'log' | 'runExclusive'>,
@@ -73,7 +71,7 @@ const SECRETS_MISSING =
   'the log has accounts, but their passwords and tokens are gone: DATA_DIR or the database of the secrets is new. ' +
   'Earlier passwords and tokens do not work. To get all of them back, stop the server and put secrets.db (or the ' +
   'database mergelog_secrets) of a backup in place. The user admin has a password again: ADMIN_PASSWORD, or the one ' +
-  'that this start prints. It can give the other users passwords: PATCH /api/v1/admin/users/{login}, or ' +
+  'that this start prints. It can set the passwords of other users: PATCH /api/v1/admin/users/{login}, or ' +
   '`mergelog set-password LOGIN`'
 
 /** Returns the id of the user with that login, from the log: the server may be stopped. */

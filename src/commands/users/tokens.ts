@@ -48,12 +48,10 @@ function newToken(context: CommandContext, tokenId: number): { token: string; la
 
 /**
  * Creates a token. The order is number, secret, event: a secret is valid only with its event, so a crash leaves no
- * visible
- * part of a token.
+ * visible part of a token.
  *
  * The text of a token is never stored. A retry with the same Idempotency-Key answers with a new secret of the same
- * token, with
- * the last eight digits in the event, and invalidates the first secret.
+ * token, with the last eight digits in the event, and invalidates the first secret.
  * @throws Refused (invalid, unprocessable) for unknown or missing scopes, and for an invalid or taken name
  */
 export async function createToken(
@@ -70,8 +68,8 @@ export async function createToken(
   const tokenId = await takeNumber(services, context, idsStream('token'))
   const { token, lastEight } = newToken(context, tokenId)
   const made: Token = { id: tokenId, name, lastEight, scopes }
-  const isRepeatable = context.retry !== undefined
-  const madeAt = isRepeatable ? await timeOfNewest(secrets, tokenId, context.at) : context.at
+  const isRetryable = context.retry !== undefined
+  const madeAt = isRetryable ? await timeOfNewest(secrets, tokenId, context.at) : context.at
   const secret = await keepToken(secrets, token, { userId: owner.id, tokenId, madeAt })
   try {
     const state = await users.change(services, context, owner.id, 'create token', (user) =>
@@ -85,7 +83,7 @@ export async function createToken(
     if (error instanceof Refused) await forgetSecret(secrets, secret)
     throw error
   }
-  if (isRepeatable) await forgetOlderSecrets(secrets, tokenId)
+  if (isRetryable) await forgetOlderSecrets(secrets, tokenId)
   return { made, token }
 }
 

@@ -127,7 +127,7 @@ export interface NewPassword {
   id: string
   mustChange: boolean
   /** Id of the password that the user has entered; absent when a site admin sets the new one. */
-  instead?: string | null
+  replaces?: string | null
 }
 
 /**
@@ -142,9 +142,9 @@ export function decideEditUser(
   if (state.status !== 'existing') return NO_USER
   const problem = settingsProblem(changes)
   if (problem !== undefined) return problem
-  if (isOtherEmail(state, changes.email)) return OTHER_EMAIL
+  if (isAdditionalEmail(state, changes.email)) return ADDITIONAL_EMAIL
   const { user, settings } = state
-  if (password?.instead !== undefined && password.instead !== state.passwordIds.at(-1))
+  if (password?.replaces !== undefined && password.replaces !== state.passwordIds.at(-1))
     return NOT_THE_PASSWORD
   if (!hasOtherAdmin && isActiveAdmin(settings) && !isActiveAdmin({ ...settings, ...changes })) {
     return LAST_ADMIN
@@ -184,21 +184,21 @@ export function decideDeleteUser(state: UserState, belongings: Belongings): Deci
 }
 
 /** Returns whether it is an additional address of the user. */
-export const isOtherEmail = (state: UserState, email: string | undefined): boolean =>
+export const isAdditionalEmail = (state: UserState, email: string | undefined): boolean =>
   state.status === 'existing' && email !== undefined && state.emails.some(sameEmail(email))
 
 /** Returns whether it is the primary address, set by a site admin or a provider. */
 export const isPrimaryEmail = (state: UserState, email: string | undefined): boolean =>
   state.status === 'existing' && email !== undefined && sameEmail(email)(state.settings.email)
 
-export const OTHER_EMAIL = refuse.unprocessable(
-  'email: is another address of the user already; remove it from these first',
+export const ADDITIONAL_EMAIL = refuse.unprocessable(
+  'email: is an additional address of the user already; remove that one first',
 )
 
 const sameEmail = (email: string) => (other: string) => other.toLowerCase() === email.toLowerCase()
 
 /** Maximum number of additional addresses of a user: each is a claim. */
-const MAX_OTHER_EMAILS = 20
+const MAX_ADDITIONAL_EMAILS = 20
 
 /** Adds addresses, all or none. Claims decide whether they are free. */
 export function decideAddEmails(state: UserState, emails: readonly string[]): Decision<UserEvent> {
@@ -210,11 +210,11 @@ export function decideAddEmails(state: UserState, emails: readonly string[]): De
     const problem = emailProblem(email)
     if (problem !== undefined) return [`emails: ${JSON.stringify(email)} ${problem}`]
     const isKnown = [...own, ...emails.slice(0, i)].some(sameEmail(email))
-    return isKnown ? [`emails: ${JSON.stringify(email)} is an address of yours already`] : []
+    return isKnown ? [`emails: ${JSON.stringify(email)} is already one of your addresses`] : []
   })
   if (errors.length > 0) return refuse.unprocessable(errors.join('; '), errors)
-  if (state.emails.length + emails.length > MAX_OTHER_EMAILS) {
-    return refuse.unprocessable(`emails: a user can have at most ${MAX_OTHER_EMAILS} other addresses`)
+  if (state.emails.length + emails.length > MAX_ADDITIONAL_EMAILS) {
+    return refuse.unprocessable(`emails: a user can have at most ${MAX_ADDITIONAL_EMAILS} other addresses`)
   }
   return emails.map((email) => ({ type: 'EmailAdded', data: { user, email } }))
 }
@@ -271,7 +271,7 @@ export function decideCreateLinkedUser(
   return [...created, { type: 'IdentityLinked', data: { user, issuer, subject } }]
 }
 
-/** Maximum number of tokens of a user: a new name is compared with all, and a deletion ends each. */
+/** Maximum number of tokens of a user: a new name is compared with all, and the user's deletion deletes each. */
 export const MAX_TOKENS = 1000
 
 /** Creates a token. Names are unique for a user. */

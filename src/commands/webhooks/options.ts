@@ -97,9 +97,10 @@ function urlOf(text: string, outside: OutboundHttp): URL {
 }
 
 function headerOf(text: string): string {
-  // node would refuse to send others.
+  // Node.js rejects other characters.
   const isHeader = text.length <= MAX_HEADER_LENGTH && /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
-  if (!isHeader) throw unprocessable('authorization_header: is too long, or not the text of a header')
+  if (!isHeader)
+    throw unprocessable('authorization_header: is too long, or has characters that a header cannot have')
   return text
 }
 
@@ -130,14 +131,14 @@ export function wantedBy(options: Options, before: Secrets, outside: OutboundHtt
   if (options.branch_filter != null) settings.branchFilter = filterOf(options.branch_filter)
   if (options.active != null) settings.active = options.active
   const parsed = url === undefined ? undefined : urlOf(url, outside)
-  const isElsewhere =
+  const isOtherOrigin =
     parsed !== undefined && URL.canParse(before.url) && parsed.origin !== new URL(before.url).origin
   if (parsed !== undefined) settings.origin = parsed.origin
   const config = {
     url: parsed?.href ?? before.url,
     secret,
     // The header was meant for the old URL, so a new URL clears it.
-    authorization: headerOf(options.authorization_header ?? (isElsewhere ? '' : before.authorization)),
+    authorization: headerOf(options.authorization_header ?? (isOtherOrigin ? '' : before.authorization)),
   }
   return { settings, config }
 }
@@ -149,7 +150,7 @@ export function newWebhook(
 ): { settings: Omit<WebhookSettings, 'configId'> & { type: HookType }; config: Secrets } {
   const type = typeOf(options.type)
   for (const name of ['url', 'content_type']) {
-    if (options.config[name] === undefined) throw unprocessable(`config.${name}: must be given`)
+    if (options.config[name] === undefined) throw unprocessable(`config.${name}: is required`)
   }
   const { settings, config } = wantedBy(options, { url: '', secret: '', authorization: '' }, outside)
   const {

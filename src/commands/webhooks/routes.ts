@@ -56,7 +56,7 @@ export const webhookRoutes: Routes = (services) => {
     return wire
   }
 
-  async function requireFewer(scope: WebhookScope): Promise<void> {
+  async function requireBelowLimit(scope: WebhookScope): Promise<void> {
     if ((await views.webhooks.count({ scopeKey: webhookScopeKey(scope) })) < MAX_WEBHOOKS) return
     throw new Refused(refuse.unprocessable(`there can be at most ${MAX_WEBHOOKS} webhooks here`))
   }
@@ -71,7 +71,7 @@ export const webhookRoutes: Routes = (services) => {
           const context = commandContext(request, withoutSecrets(request.body))
           if (url === '/admin/hooks' && request.body.config.is_system_webhook === 'false') {
             const problem =
-              'config.is_system_webhook: webhooks that new repositories get a copy of are not supported'
+              'config.is_system_webhook: must be true; default webhooks of new repositories are not supported'
             throw new Refused(refuse.unprocessable(problem))
           }
           const wanted = newWebhook(request.body, outside)
@@ -81,7 +81,7 @@ export const webhookRoutes: Routes = (services) => {
             const configId = newConfigId(context, id)
             // Configurations never change: a retried request keeps that of the first attempt.
             if ((await webhooks.ifDone(services, context, id, 'create')) === undefined) {
-              await requireFewer(scope)
+              await requireBelowLimit(scope)
               await keepWebhookConfig(secrets, { id: configId, hookId: id, ...wanted.config })
             }
             const made = await webhooks.change(services, context, id, 'create', (state) =>

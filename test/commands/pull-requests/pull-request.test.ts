@@ -122,7 +122,7 @@ t.test('another head ends a scheduled merge for one head, and one that a strange
     .thenEvents(event)
   given(opened, scheduled(null))
     .when((state) => decideHeadMoved(state, moved, false, content))
-    .thenEvents(event, ended('the head was moved by someone who may not merge into the base branch'))
+    .thenEvents(event, ended('a user who may not merge into the base branch has moved the head'))
 })
 
 t.test('a refusal ends the schedule, but not while a merge is under way', async (t) => {

@@ -20,7 +20,7 @@ async function repository(...made: Parameters<typeof started.repository>) {
 const { services } = server
 
 const WHEN_GREEN = { merge_when_checks_succeed: true }
-const BY_STRANGER = 'the head was moved by someone who may not merge into the base branch'
+const BY_STRANGER = 'a user who may not merge into the base branch has moved the head'
 
 /** Waits until the schedule has ended; resolves to its reason in the timeline. */
 async function reasonIn({ call, typesOf }: PullRepository): Promise<string> {
@@ -137,7 +137,7 @@ t.test('a base branch that a poster without write access chooses ends the schedu
   await repo.open('bob:topic', { base: 'dev' }, 'bob')
   t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
   t.equal((await repo.edit(1, { base: 'main' }, 'bob')).status, 201)
-  t.equal(await reasonIn(repo), 'the base branch was changed by someone else')
+  t.equal(await reasonIn(repo), 'another user has changed the base branch')
   await staysOpen(t, repo, head)
 })
 
@@ -154,7 +154,7 @@ for (const withHead of [false, true]) {
       const schedule = { ...WHEN_GREEN, ...(withHead && { head_commit_id: head }) }
       t.equal((await repo.merge(1, schedule)).status, 201)
       t.equal((await repo.edit(1, { base: 'main' }, 'bob')).status, 201)
-      t.equal(await reasonIn(repo), 'the base branch was changed by someone else')
+      t.equal(await reasonIn(repo), 'another user has changed the base branch')
       await staysOpen(t, repo, head)
     },
   )

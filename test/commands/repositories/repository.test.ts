@@ -146,7 +146,7 @@ t.test('a repository has at most a thousand collaborators, whose permissions sti
   const last = { id: 5000, login: 'last' }
   given(created, ...made)
     .when((state) => decideSetCollaborator(state, last, 'read'))
-    .thenRefused('unprocessable', 'a repository has at most 1000 collaborators; teams are for more people')
+    .thenRefused('unprocessable', 'a repository has at most 1000 collaborators; use teams for more people')
   const first = { id: 100, login: 'user0' }
   given(created, ...made)
     .when((state) => decideSetCollaborator(state, first, 'write'))

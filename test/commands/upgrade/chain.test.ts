@@ -135,21 +135,21 @@ t.test('the authority and consensus states are recorded when they change', async
     .thenRefused('unprocessable', 'last_height: must be greater than 0')
 })
 
-t.test('half of a character, which no protobuf message can hold, is refused in every text', async (t) => {
+t.test('a lone surrogate, which no protobuf message can hold, is refused in every text', async (t) => {
   const { given } = specify(t, chainDecider)
   const half = 'half\ud800'
   given()
     .when((state) => decideSchedulePlan(state, { ...v2, name: half }))
-    .thenRefused('unprocessable', 'name: holds half of a character')
+    .thenRefused('unprocessable', 'name: contains a lone surrogate')
   given()
     .when((state) => decideSchedulePlan(state, { ...v2, info: half }))
-    .thenRefused('unprocessable', 'info: holds half of a character')
+    .thenRefused('unprocessable', 'info: contains a lone surrogate')
   given()
     .when((state) => decideSetModuleVersions(state, [{ name: half, version: '1' }]))
-    .thenRefused('unprocessable', 'module_versions: a name: holds half of a character')
+    .thenRefused('unprocessable', 'module_versions: a name: contains a lone surrogate')
   given()
     .when((state) => decideChangeAuthority(state, half))
-    .thenRefused('unprocessable', 'address: holds half of a character')
+    .thenRefused('unprocessable', 'address: contains a lone surrogate')
   given()
     .when((state) => decideSchedulePlan(state, { ...v2, name: 'whole 🙂' }))
     .thenEvents(scheduled({ ...v2, name: 'whole 🙂' }))

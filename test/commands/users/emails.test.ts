@@ -34,9 +34,9 @@ t.test('POST /user/emails adds addresses, all or none, which no other account ha
     [[], /^emails: must not be empty/],
     [['nothing'], /^emails: "nothing" is not an e-mail address/],
     [[7], /^emails/],
-    [['new@example.org', 'ALICE@example.org'], /^emails: "ALICE@example.org" is an address of yours already/],
-    [['work@example.org'], /is an address of yours already/],
-    [['new@example.org', 'NEW@example.org'], /is an address of yours already/],
+    [['new@example.org', 'ALICE@example.org'], /^emails: "ALICE@example.org" is already one/],
+    [['work@example.org'], /is already one/],
+    [['new@example.org', 'NEW@example.org'], /is already one/],
     [Array.from({ length: 19 }, (_, i) => `a${i}@example.org`), /^emails: a user can have at most 20/],
     [Array.from({ length: 101 }, (_, i) => `a${i}@example.org`), /^emails/],
   ] as const) {
@@ -130,7 +130,7 @@ t.test('DELETE /user/emails removes addresses, all or none, and they are free', 
 
 t.test('the primary address stays apart from the others, and all are free with the account', async (t) => {
   const change = (email: string) => call('admin', 'PATCH', '/admin/users/bob', { email })
-  t.match(await change('WORK@example.org'), { status: 422, json: { message: /^email: is another address/ } })
+  t.match(await change('WORK@example.org'), { status: 422, json: { message: /^email: is an additional/ } })
   const holder = await holderOfName(writerOf(events), 'email', 'work@example.org')
   t.match(holder, /^user-/, 'a refusal gives nothing up')
   t.equal((await change('robert@example.org')).status, 200)

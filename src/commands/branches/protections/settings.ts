@@ -44,7 +44,7 @@ export const NEW_PROTECTION: Omit<ProtectionSettings, 'rule'> = {
   blockAdminOverride: false,
 }
 
-/** Maximum of required approvals: more than the reviewers of a repository would block every merge. */
+/** Maximum number of required approvals: more than the reviewers of a repository would block every merge. */
 const MAX_APPROVALS = 100
 
 function unprocessable(problem: string): Refused {

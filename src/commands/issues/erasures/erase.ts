@@ -64,9 +64,8 @@ export async function dryRunErasure(
 }
 
 /**
- * Erases all present texts of an issue or pull request, or those of one comment. Resolves when readers and files of
- * this
- * server do not have them any more. Does nothing without texts to erase.
+ * Erases all present texts of an issue or pull request, or those of one comment. Resolves when they are gone from the
+ * caches and files of this server. Does nothing without texts to erase.
  * @throws Refused: not found, or conflict for texts that were never sealed
  * @throws StoreUnavailable when it is recorded but not finished; `finishErasure` finishes it later
  */
@@ -119,7 +118,7 @@ export function finishErasure(
     texts.forget()
     const files = pending.flatMap((erasure) => erasure.files)
     for (const uuid of files) await attachments.remove(uuid)
-    await projected(services, issue, last.revision)
+    await waitForModels(services, issue, last.revision)
     await purge(services)
     const { repoId, index } = issue
     const finished: DiscussionEvent = {
@@ -137,7 +136,7 @@ export function finishErasure(
 }
 
 /** Waits until all read models have passed the erasure, including stopped ones. */
-async function projected(
+async function waitForModels(
   { events, projector }: ErasureServices,
   issue: Discussion,
   revision: number,

@@ -11,7 +11,7 @@ import type { Decision } from '../../execution/decider.ts'
 type Erasure = Extract<DiscussionEvent, { type: 'TextsErased' }>
 
 /** The user and the time of an erasure. */
-interface By {
+interface ErasedBy {
   by: AccountRef | null
   at: string
 }
@@ -157,7 +157,11 @@ export interface ErasurePreview {
 }
 
 /** Lists what `decideErase` would erase. */
-export function previewErasure(facts: Erasable, commentId: number | null, by: By): ErasurePreview | Refusal {
+export function previewErasure(
+  facts: Erasable,
+  commentId: number | null,
+  by: ErasedBy,
+): ErasurePreview | Refusal {
   const decision = decideErase(facts, commentId, by)
   if (isRefusal(decision)) return decision
   return {
@@ -172,7 +176,11 @@ export function previewErasure(facts: Erasable, commentId: number | null, by: By
 const COMMENTS_PER_EVENT = 500
 
 /** Erases the texts of one comment, or all (null). No event when all are erased already. */
-export function decideErase(facts: Erasable, commentId: number | null, { by, at }: By): Decision<Erasure> {
+export function decideErase(
+  facts: Erasable,
+  commentId: number | null,
+  { by, at }: ErasedBy,
+): Decision<Erasure> {
   const { of, comments } = facts
   const ownFiles = commentId === null ? [...facts.ownFiles] : []
   if (of === undefined) return refuse.notFound('issue not found')

@@ -1,4 +1,4 @@
-/** Erases what was posted by mistake: `POST /repos/{owner}/{repo}/issues/{index}/erase`. */
+/** Erases texts that were posted by mistake: `POST /repos/{owner}/{repo}/issues/{index}/erase`. */
 import { type Static, Type } from 'typebox'
 import { onRepository } from '../../../access/repository-access.ts'
 import { ErasedWire } from '../../../api/issues/erasures.ts'
@@ -22,15 +22,15 @@ const EraseOption = Type.Object(
 
 const DESCRIPTION =
   'For admins of the repository. All texts that were written until now read "erased by … on …" from then on: title, ' +
-  'bodies, comments, names of files, in the history and in replays too. Also of an issue that was deleted. Attached files are removed. What is in git ' +
-  'stays. The request names one comment, or says `"all": true`. It can be repeated; 503: it is recorded, and the server ' +
-  'goes on with it.'
+  'bodies, comments, names of files, in the history and in replays too. Also of an issue that was deleted. Attached files are removed. Commits ' +
+  'stay. The request names one comment, or says `"all": true`. It can be repeated; 503: the erasure is recorded, and the ' +
+  'server finishes it later.'
 
 /** Returns the comment to erase; null for all texts. @throws Refused (unprocessable) when the request names neither */
 function commentIn({ comment, all }: Static<typeof EraseOption>): number | null {
   const one = comment ?? null
   if ((one === null) === (all === true)) return one
-  throw new Refused(refuse.unprocessable('either "comment" (an id) or "all": true is needed'))
+  throw new Refused(refuse.unprocessable('comment: either the id of a comment or "all": true is required'))
 }
 
 export const eraseRoutes: Routes = (services) => async (app) => {

@@ -36,7 +36,7 @@ export async function deleteHeadBranch(
   if (kept === undefined) await comment(services, context, pull)
   else if (kept !== missing) {
     const reason = isRefusal(kept) ? kept.message : kept.kept
-    await noted(services, () =>
+    await logFailure(services, () =>
       pulls.change(services, context, pull, 'head branch kept', (state) =>
         decideHeadBranchKept(state, reason),
       ),
@@ -57,7 +57,7 @@ async function removeHead(
   if (await earlierResult(services, context, gitStream(repoId), 'branch-deletion')) return undefined
   // A pull request merged just before does not need the branch any more.
   await services.projector.waitFor(context.written, services.config.projectionWaitMs)
-  const kept = await whyKept(services, pull, by)
+  const kept = await reasonToKeep(services, pull, by)
   if (kept !== undefined) return kept
 
   const tip = await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
@@ -67,7 +67,7 @@ async function removeHead(
   try {
     const outcome = await removeBranch(services, context, pull.head, async () => {
       await services.projector.current()
-      meanwhile = await whyKept(services, pull, by)
+      meanwhile = await reasonToKeep(services, pull, by)
       if (meanwhile !== undefined) throw new Refused(missing)
     })
     return outcome === 'moved' ? undefined : pushedTo
@@ -81,7 +81,7 @@ async function removeHead(
 /**
  * Returns the reason to keep the head branch by the present permissions and rules; undefined when it may be deleted.
  */
-async function whyKept(
+async function reasonToKeep(
   { views }: Services,
   pull: ActivePull,
   by: AccountRef,
@@ -109,11 +109,11 @@ async function whyKept(
     : undefined
 }
 
-const pushedTo: Kept = { kept: 'it was pushed to after the merge' }
+const pushedTo: Kept = { kept: 'the branch was pushed to after the merge' }
 const missing = refuse.notFound('the head branch does not exist any more')
 
 const comment = (services: Services, context: CommandContext, pull: ActivePull) =>
-  noted(services, async () => {
+  logFailure(services, async () => {
     const commentId = await takeNumber(services, context, idsStream('comment'))
     await pulls.change(services, context, pull, 'head branch deleted', (state) =>
       decideHeadBranchDeleted(state, commentId),
@@ -121,7 +121,7 @@ const comment = (services: Services, context: CommandContext, pull: ActivePull) 
   })
 
 /** Records the outcome. A failure is only logged, since the merge has succeeded. */
-async function noted(services: Services, record: () => Promise<unknown>): Promise<void> {
+async function logFailure(services: Services, record: () => Promise<unknown>): Promise<void> {
   await record().catch((error: unknown) =>
     services.log.warn({ err: error }, 'cannot record the outcome of a head branch'),
   )

@@ -23,7 +23,7 @@ import {
   type PullState,
 } from '../pull-request.decider.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
-import { fateOf, hasNamedSince } from './renamed-branches.ts'
+import { branchStateOf, hasNamedSince } from './renamed-branches.ts'
 import { targetOf } from './target-branch.ts'
 
 type Side = 'head' | 'base'
@@ -35,20 +35,20 @@ const BRANCHES_PER_QUERY = 200
  * Closes the open pull requests from deleted branches. `position`: of the deletion, or later. Idempotent at any time:
  * it ignores branches created again, and pull requests opened since.
  */
-export const closeFromDeleted: Following = (services, context, repoId, moved, position) =>
+export const closeFromDeleted: AfterDeletion = (services, context, repoId, moved, position) =>
   forEachSettled(deletedIn(repoId, moved), async (keys) => {
     const from = await services.views.pulls.find({ headKey: { $in: keys }, status: 'open' })
     await forEachSettled(from, (pull) => closeWithout(services, context, pull, 'head', position))
   })
 
 /** Changes the base of open pull requests into deleted branches. `position` as above. */
-export const retargetFromDeleted: Following = (services, context, repoId, moved, position) =>
+export const retargetFromDeleted: AfterDeletion = (services, context, repoId, moved, position) =>
   forEachSettled(deletedIn(repoId, moved), async (keys) => {
     const into = await services.views.pulls.find({ baseKey: { $in: keys }, status: 'open' })
     await forEachSettled(into, (pull) => retarget(services, context, pull, position))
   })
 
-type Following = (
+type AfterDeletion = (
   services: Services,
   context: CommandContext,
   repoId: number,
@@ -66,7 +66,7 @@ function deletedIn(repoId: number, moved: readonly RefUpdate[]): string[][] {
   return parts
 }
 
-/** Does both for one pull request. */
+/** Closes or retargets one pull request after the deletion of a branch. */
 export async function followDeleted(
   services: Services,
   context: CommandContext,
@@ -89,7 +89,7 @@ async function hasLost(
 ): Promise<boolean> {
   if (state.status !== 'open' || state.merging !== null) return false
   const point: BranchPoint = state[side]
-  if ((await fateOf(services, point)) !== 'deleted') return false
+  if ((await branchStateOf(services, point)) !== 'deleted') return false
   return !(await hasNamedSince(services, state, point, position, { orOpened: true }))
 }
 

@@ -62,13 +62,13 @@ export async function recordAndMoveHeads(
   await adoptDefaultBranch(services, context, repoId, refs).catch((error: unknown) =>
     services.log.warn({ err: error, repoId }, 'the default branch is chosen later, by a process'),
   )
-  await untilSeen(services)
+  await waitUntilVisible(services)
 }
 
 /**
  * Waits until queries see the present end of the log, since the process may have moved the head before this request.
  */
-async function untilSeen({ events, projector, config }: Services): Promise<void> {
+async function waitUntilVisible({ events, projector, config }: Services): Promise<void> {
   const end = await events.lastPosition().catch(() => undefined)
   if (end !== undefined) await projector.waitFor(end, config.projectionWaitMs)
 }
@@ -93,8 +93,8 @@ export async function moveHeads(
 
 /**
  * Records the new head of one pull request, after its commits are fetched into the base repository. Runs under a lock
- * on all
- * nodes: the process may run on another node than the push, and the earlier of two moves must not be recorded last.
+ * on all nodes: the process may run on another node than the push, and the earlier of two moves must not be recorded
+ * last.
  */
 export async function moveHead(
   services: Services,
@@ -106,7 +106,7 @@ export async function moveHead(
       const state = await pulls.load(services, { repoId, index })
       if (state.status !== 'open') return
       const to = await recordedTip(services, state.head)
-      if (to === undefined || to === state.head.sha || !(await mayStillShow(services, state))) return
+      if (to === undefined || to === state.head.sha || !(await mayReadHead(services, state))) return
       // The head moves without a base branch, too: that may be created again.
       const base = (await recordedTip(services, state.base)) ?? state.base.sha
       const dir = gitDirOf(services, repoId)
@@ -143,10 +143,10 @@ async function isForced({ log }: Services, dir: string, from: string, to: string
 }
 
 /**
- * Returns whether the poster may read the head repository now. A poster who lost access to a private fork publishes no
- * more of it.
+ * Returns whether the poster may read the head repository now. Without access, later commits of a private fork stay
+ * private.
  */
-async function mayStillShow({ views }: Services, { repoId, head, poster }: ActivePull): Promise<boolean> {
+async function mayReadHead({ views }: Services, { repoId, head, poster }: ActivePull): Promise<boolean> {
   if (head.repoId === repoId) return true
   const [repository, account] = await Promise.all([
     views.repositories.get(`${head.repoId}`),
@@ -179,7 +179,7 @@ export async function catchUpAfterReopening(
       'the head of a reopened pull request is moved later, by the process pull_heads',
     )
   }
-  await untilSeen(services)
+  await waitUntilVisible(services)
 }
 
 /**

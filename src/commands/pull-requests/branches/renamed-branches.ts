@@ -46,8 +46,8 @@ async function unmergedOf({ views }: Services, repoId: number, branch: string): 
 }
 
 /**
- * Takes the claims of open pull requests under the new name before the branch exists, so that others cannot open the
- * same pull request meanwhile. Keeps the old claims. Resolves to a function that releases the new ones. @throws Refused
+ * Takes the claims of open pull requests under the new name before the branch exists, so that the same pull request
+ * cannot be opened meanwhile. Keeps the old claims. Resolves to a function that releases the new ones. @throws Refused
  * (conflict, unprocessable); then it has released all
  */
 export async function claimRenamed(
@@ -62,7 +62,7 @@ export async function claimRenamed(
     throw new Refused(refuse.unprocessable(`the branch cannot be renamed: ${reason}`))
   }
   const taken: { key: string; stream: string }[] = []
-  const giveBack = () =>
+  const releaseAll = () =>
     forEachSettled(
       taken,
       ({ key, stream }) => releaseClaim(services, context, key, stream),
@@ -86,10 +86,10 @@ export async function claimRenamed(
   try {
     await forEachSettled(named, claim, CONCURRENT_CHANGES)
   } catch (error) {
-    await giveBack()
+    await releaseAll()
     throw error
   }
-  return giveBack
+  return releaseAll
 }
 
 /**
@@ -106,11 +106,11 @@ export async function renameInPulls(
   const named = await unmergedOf(services, repoId, from)
   if (named.length === 0) return
   const last = await lastMoveOf(services, { repoId, branch: from })
-  const isMadeAgain = last !== undefined && last.position > position
+  const isRecreated = last !== undefined && last.position > position
   await forEachSettled(
     named,
     async (pull) => {
-      if (isMadeAgain && (await hasNamedSince(services, pull, { repoId, branch: from }, position))) return
+      if (isRecreated && (await hasNamedSince(services, pull, { repoId, branch: from }, position))) return
       await renameInPull(services, context, pull, renamed)
     },
     CONCURRENT_CHANGES,
@@ -164,15 +164,15 @@ export async function followRenames(
 
 /** Returns the rename that removed a branch; undefined when it exists, or was removed otherwise. */
 async function renameOf(services: Services, point: BranchPoint): Promise<RenamedBranch | undefined> {
-  const fate = await fateOf(services, point)
-  return typeof fate === 'object' ? fate : undefined
+  const state = await branchStateOf(services, point)
+  return typeof state === 'object' ? state : undefined
 }
 
 /**
  * Returns the state of a branch in the log: it has a tip, was renamed, or deleted (also with its repository), or its
  * move is not recorded yet, as after a crash within a push.
  */
-export async function fateOf(
+export async function branchStateOf(
   services: Services,
   point: BranchPoint,
 ): Promise<'has a tip' | 'deleted' | 'not recorded' | RenamedBranch> {
@@ -216,13 +216,14 @@ export async function hasNamedSince(
   position: Position,
   { orOpened = false } = {},
 ): Promise<boolean> {
-  const isIt = (point: BranchPoint) => point.repoId === repoId && point.branch === branch
+  const isThisBranch = (point: BranchPoint) => point.repoId === repoId && point.branch === branch
   for await (const recorded of events.readStream(pullStream(baseId, index), { direction: 'backwards' })) {
     if (recorded.position <= position) return false
     const event = decode(recorded)
     const names =
-      (event.type === 'PullRequestOpened' && (isIt(event.data.head) || isIt(event.data.base))) ||
-      (event.type === 'TargetBranchChanged' && isIt(event.data.base)) ||
+      (event.type === 'PullRequestOpened' &&
+        (isThisBranch(event.data.head) || isThisBranch(event.data.base))) ||
+      (event.type === 'TargetBranchChanged' && isThisBranch(event.data.base)) ||
       (event.type === 'PullRequestBranchRenamed' && event.data.to === branch) ||
       (orOpened && event.type === 'StatusChanged' && !event.data.closed)
     if (names) return true

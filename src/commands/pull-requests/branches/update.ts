@@ -53,8 +53,8 @@ async function requireUpdatePermission(services: Services, pull: ActivePull, upd
   if (headRepository.archived) throw new Refused(archivedRefusal)
   const protection = protectionOf(headRepository.protections, pull.head.branch)
   const repositories = { base: repository, head: headRepository }
-  const invited = await allowsPushToHead(services, pull, repositories, updater)
-  const access = invited ? 'write' : accessTo(headRepository, updater)
+  const isAllowedByPull = await allowsPushToHead(services, pull, repositories, updater)
+  const access = isAllowedByPull ? 'write' : accessTo(headRepository, updater)
   if (!mayPush(protection, memberOf(headRepository, updater), access)) {
     throw new Refused(refuse.forbidden('you may not push to the head branch'))
   }
@@ -140,7 +140,7 @@ export const updatePullRoutes: Routes = (services) => async (app) => {
       querystring: Type.Object({
         style: Type.Optional(Type.String({ description: 'merge (default) or rebase' })),
       }),
-      response: { 200: emptyAnswer('The base is in the head now') },
+      response: { 200: emptyAnswer('The head includes the base') },
     }),
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'read')

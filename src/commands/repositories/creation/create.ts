@@ -172,8 +172,8 @@ export const createRepositoryRoutes: Routes = (services) => {
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
     if (status === undefined) {
       const { id, login, kind } = owner
-      const room = await reserveSpace(services, { owner, repoId, bytes: NEW_REPOSITORY_BYTES })
-      room.end('dropped')
+      const reservation = await reserveSpace(services, { owner, repoId, bytes: NEW_REPOSITORY_BYTES })
+      reservation.end('dropped')
       await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
       await createRepository(gitDirOf(services, repoId), { defaultBranch })
       await withOwnerVisibility(services, context, owner, repoId, () =>
@@ -210,7 +210,7 @@ export const createRepositoryRoutes: Routes = (services) => {
       return create(request, reply, requester, requester, request.body)
     })
 
-    // The second path is an older name in Gitea, which Terraform and others use.
+    // The second path is an older name in Gitea, which clients such as Terraform use.
     for (const path of ['/orgs/:org/repos', '/org/:org/repos']) {
       app.post(
         path,
@@ -227,7 +227,7 @@ export const createRepositoryRoutes: Routes = (services) => {
       '/admin/users/:username/repos',
       route('admin', { ...schema, params: UsernameParams }),
       async (request, reply) => {
-        const requester = siteAdmin(request, 'create repositories for others')
+        const requester = siteAdmin(request, 'create repositories for other users')
         const owner = await accountNamed(services, request.params.username)
         return create(request, reply, requester, owner, request.body)
       },

@@ -15,9 +15,9 @@ const Word = (description: string) => Type.Optional(Type.String({ maxLength: 255
 /** Body fields of the first content. */
 export const FIRST_CONTENT = {
   readme: Word('Default: the name and the description, which auto_init writes anyway'),
-  license: Word('a name in the list of SPDX, as MIT; it is the file LICENSE of a first commit'),
+  license: Word('an SPDX license id, such as MIT; its text is the file LICENSE of a first commit'),
   issue_labels: Word('Default: the labels of that name in Gitea'),
-  gitignores: Word('is not supported: only an empty one'),
+  gitignores: Word('not supported: must be empty'),
   trust_model: Word('only default'),
   object_format_name: Word('only sha1'),
 }
@@ -62,7 +62,7 @@ export async function firstFiles(
   if (license) {
     const text = await licenseText(license, { year, holder: owner })
     if (text === undefined) {
-      const problem = 'license: is not a name in the list of SPDX'
+      const problem = 'license: is not an SPDX license id'
       throw new Refused(refuse.unprocessable(problem, [problem]))
     }
     files.set('LICENSE', text)
@@ -100,7 +100,7 @@ export async function addLabels(
   wanted: readonly { step: string; settings: LabelSettings }[],
 ): Promise<void> {
   for (const { step: name, settings } of wanted) {
-    // Each takes its own number; a retried request takes it again.
+    // Each label takes its own number; a retried request takes it again.
     const step = partOf(context, `label ${name}`)
     const id = await takeNumber(services, step, idsStream('label'))
     await labels.change(services, step, id, 'create', (state) =>

@@ -66,14 +66,14 @@ async function createFork(services: Services, context: CommandContext, fork: For
     if (status === undefined) {
       // Charged like the parent although they share files, since either may be deleted.
       const bytes = (await services.diskUsage.get(fork.base.id))?.gitBytes ?? 0
-      const room = await reserveSpace(services, { owner: fork.owner, repoId, bytes })
+      const reservation = await reserveSpace(services, { owner: fork.owner, repoId, bytes })
       try {
         await prepareFork(services, context, repoId, fork)
       } catch (error) {
-        room.end('dropped')
+        reservation.end('dropped')
         throw error
       }
-      room.end('written')
+      reservation.end('written')
     }
     if (status === 'deleted') return
     await recordFork(services, context, repoId, fork)
@@ -160,7 +160,7 @@ async function recordFork(
       // The base may have been hidden meanwhile. After a crash the process `owner_visibility` handles it.
       await hideFork(services, context, { baseId: id, repoId })
     } catch (error) {
-      // The copy took so long that others took the claims over: this fork cannot be created.
+      // The copy took so long that another request took the claims over: this fork cannot be created.
       const stream = repositoryStream(repoId)
       if (error instanceof Refused && (await load(services, stream, repositoryDecider)).abandoned) {
         await deleteRepository(dir)

@@ -116,7 +116,7 @@ async function generate(
   if (status === 'deleted') return repoId
   const copied = wanted.git_content === true && !template.empty
   const bytes = copied ? ((await services.diskUsage.get(template.id))?.gitBytes ?? 0) : 0
-  const room = await reserveSpace(services, { owner, repoId, bytes })
+  const reservation = await reserveSpace(services, { owner, repoId, bytes })
   try {
     if (status === undefined) {
       const key = claimKeys.repository(owner.id, name)
@@ -147,10 +147,10 @@ async function generate(
     if (copied) await copyContent(services, context, repoId, generation)
     if (wanted.labels) await copyLabels(services, context, template.id, repoId)
   } catch (error) {
-    room.end('dropped')
+    reservation.end('dropped')
     throw error
   }
-  room.end('written')
+  reservation.end('written')
   return repoId
 }
 

@@ -31,7 +31,7 @@ import { signatureOf } from '../../users/accounts/signature.ts'
 const MergeUpstreamOption = Type.Object(
   {
     branch: Type.String({
-      description: 'of the fork; it gets what the parent has in the branch of that name',
+      description: 'branch of the fork; it gets the commits of the branch of that name in the parent',
     }),
     ff_only: Type.Optional(Type.Boolean({ description: 'refuse a merge that is not a fast-forward' })),
   },
@@ -89,7 +89,7 @@ async function nextTip(
 ): Promise<string> {
   const dir = gitDirOf(services, repository.id)
   if (await isAncestor(dir, from, tip)) return tip
-  if (ffOnly) throw new Refused(refuse.conflict('ff_only: the branch has commits that the parent has not'))
+  if (ffOnly) throw new Refused(refuse.conflict('ff_only: the branch has commits that the parent lacks'))
   const tree = cleanTree(await mergeTrees(dir, from, tip))
   if (typeof tree !== 'string') throw new Refused(tree)
   const committer = signatureOf(services, requester, context.at)
@@ -112,10 +112,10 @@ async function mergeUpstream(
   const ref = `refs/heads/${branch}`
   // Before the lock, since it may take long.
   await fetchObjects(dir, gitDirOf(services, parent.id), tip)
-  const isForward = async (to: string) => ((await isAncestor(dir, to, tip)) ? 'fast-forward' : 'merge')
+  const mergeTypeOf = async (to: string) => ((await isAncestor(dir, to, tip)) ? 'fast-forward' : 'merge')
   return withRefLock(services, repoId, async (since) => {
     const before = await moveOfEarlierAttempt(services, context, repoId, 'update')
-    if (before?.type === 'RefsUpdated') return isForward(before.data.refs[0]?.to ?? tip)
+    if (before?.type === 'RefsUpdated') return mergeTypeOf(before.data.refs[0]?.to ?? tip)
     const writer = await reauthorizeWriter(services, request, repoId)
     requireMayUpdate(writer, branch)
     const from = await resolveRef(dir, ref)
@@ -129,7 +129,7 @@ async function mergeUpstream(
       recordAndMoveHeads(services, context, repoId, 'update', moves, since),
     )
     if (outcome !== 'moved') throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))
-    return isForward(to)
+    return mergeTypeOf(to)
   })
 }
 

@@ -6,7 +6,7 @@ import type { RepositoryDocument } from '../../../projections/models/repositorie
 import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../../services/services.ts'
 import { repositories } from '../../execution/aggregates.ts'
-import { hiddenness } from '../repository.decider.ts'
+import { openness } from '../repository.decider.ts'
 
 /** Maximum number of ancestors that are checked. */
 const MAX_ANCESTORS = 100
@@ -25,7 +25,7 @@ export async function mayPublishFork(
   for (let i = 0; id !== null; i++) {
     const state = await repositories.load(services, id)
     if (i === MAX_ANCESTORS || state.status === 'none') return false
-    if (isOpenTo(hiddenness(state), null)) return true
+    if (isOpenTo(openness(state), null)) return true
     const document = await services.views.repositories.get(`${id}`)
     if (document === undefined || accessTo(document, requester) !== 'admin') return false
     id = state.parentId

@@ -53,7 +53,7 @@ export async function unfollow(
   await follows.change(services, context, of, `not ${kind}`, (state) => decideUnfollow(state, kind, data))
 }
 
-/** Ends both, as the server itself, for a user who has lost access. */
+/** Ends star and watch, as the server itself, for a user who has lost access. */
 export async function endFollow(
   services: Services,
   context: CommandContext,

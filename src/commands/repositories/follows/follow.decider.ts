@@ -32,7 +32,7 @@ const TYPES = {
   watched: { begin: 'RepositoryWatched', end: 'RepositoryUnwatched' },
 } as const
 
-/** Stars or watches; no event when it is so already. `followed`: number of others that the user has. */
+/** Stars or watches; no event for a repeated request. `followed`: number of the user's other stars or watches. */
 export function decideFollow(
   state: FollowState,
   kind: FollowKind,

@@ -10,8 +10,8 @@ import type { CommandContext } from '../../execution/command-context.ts'
 import { forEachSettled } from '../../execution/for-each-settled.ts'
 import { currentVisibility } from '../../organizations/current-visibility.ts'
 import { withOrganizationLock } from '../../organizations/organization-lock.ts'
-import { decideEndHiding, shownTo, widerThan } from '../../organizations/visibility.ts'
-import { decideEdit, decideOwnerVisibility, hiddenness } from '../repository.decider.ts'
+import { decideEndHiding, repositoryVisibility, widerThan } from '../../organizations/visibility.ts'
+import { decideEdit, decideOwnerVisibility, openness } from '../repository.decider.ts'
 
 /** Number of repositories that are changed concurrently. */
 const CONCURRENT_CHANGES = 32
@@ -26,7 +26,7 @@ export async function recordOwnerVisibility(
   if (organization.status !== 'active') return
   // Only ids: thousands of documents would block the event loop.
   const owned = await services.views.repositories.ids({ ownerId: organizationId })
-  await recordIn(services, context, owned, shownTo(organization))
+  await recordVisibilityIn(services, context, owned, repositoryVisibility(organization))
 }
 
 /**
@@ -68,7 +68,7 @@ export async function hideLikeOwner(
   })
 }
 
-async function recordIn(
+async function recordVisibilityIn(
   services: Services,
   context: CommandContext,
   ids: readonly string[],
@@ -97,10 +97,15 @@ export async function hideRepositories(
   const organization = await organizations.load(services, organizationId)
   if (organization.status !== 'active' || organization.hidesTo === null) return false
   await recordOwnerVisibility(services, context, organizationId)
-  // The organization may have received some meanwhile.
+  // The organization may have received repositories meanwhile.
   await awaitPermissions(services)
   const wider = { ownerId: organizationId, ownerVisibility: { $in: widerThan(organization.hidesTo) } }
-  await recordIn(services, context, await services.views.repositories.ids(wider), organization.hidesTo)
+  await recordVisibilityIn(
+    services,
+    context,
+    await services.views.repositories.ids(wider),
+    organization.hidesTo,
+  )
   return true
 }
 
@@ -117,7 +122,7 @@ export async function finishHiding(
 /** Returns whether a repository is hidden from anyone. Then its forks are private. */
 export async function isHidden(services: Services, repoId: number): Promise<boolean> {
   const state = await repositories.load(services, repoId)
-  return state.status === 'none' || !isOpenTo(hiddenness(state), null)
+  return state.status === 'none' || !isOpenTo(openness(state), null)
 }
 
 /** Makes a fork private if its base was hidden meanwhile. */
@@ -150,7 +155,7 @@ export async function hideForksOf(
   repoId: number,
 ): Promise<void> {
   const parent = await repositories.load(services, repoId)
-  if (parent.status !== 'active' || isOpenTo(hiddenness(parent), null)) return
+  if (parent.status !== 'active' || isOpenTo(openness(parent), null)) return
   const shown = await services.views.repositories.ids({ parentId: repoId, private: false })
   await forEachSettled(shown.map(Number), (id) => makePrivate(services, context, id, repoId))
 }

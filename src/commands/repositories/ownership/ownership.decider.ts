@@ -14,7 +14,7 @@ const gone = refuse.notFound('repository not found')
 export const noTransfer = refuse.notFound('no transfer of this repository is pending')
 
 /** `ownerId`: the owner whose permission was checked. */
-function givenAway(state: RepositoryState, ownerId: number, recipient: AccountRef): Active | Refusal {
+function transferable(state: RepositoryState, ownerId: number, recipient: AccountRef): Active | Refusal {
   if (state.status !== 'active') return gone
   if (state.transfer !== null) return refuse.conflict('a transfer of this repository is pending already')
   if (state.owner.id !== ownerId) return contended
@@ -31,7 +31,7 @@ export function decideStartTransfer(
   ownerId: number,
   { sender, recipient, teamIds }: PendingTransfer,
 ): Decision<RepositoryEvent> {
-  const active = givenAway(state, ownerId, recipient)
+  const active = transferable(state, ownerId, recipient)
   if ('refused' in active) return active
   return [{ type: 'TransferStarted', data: { repoId: active.id, sender, recipient, teamIds } }]
 }
@@ -63,7 +63,7 @@ export function decideTransfer(
   ownerId: number,
   to: NewOwner,
 ): Decision<RepositoryEvent> {
-  const active = givenAway(state, ownerId, to.owner)
+  const active = transferable(state, ownerId, to.owner)
   return 'refused' in active ? active : transferred(active, to)
 }
 

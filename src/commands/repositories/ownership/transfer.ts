@@ -64,7 +64,7 @@ type Request = FastifyRequest & { params: Static<typeof RepositoryParams> }
 type Step = 'start transfer' | 'transfer' | 'cancel transfer'
 
 const refOf = ({ id, login }: AccountDocument) => ({ id, login })
-const asks = ({ transfer }: RepositoryDocument, requester: AccountDocument | null): boolean =>
+const mayAnswer = ({ transfer }: RepositoryDocument, requester: AccountDocument | null): boolean =>
   transfer != null && requester !== null && mayAnswerTransfer(transfer, requester)
 const ownerRefOf = ({ id, login, kind }: AccountDocument) => ({ id, login, kind })
 
@@ -133,7 +133,7 @@ async function transferNow(
   decide: (state: RepositoryState, ownerVisibility: Visibility) => Decision<RepositoryEvent>,
 ): Promise<void> {
   const bytes = (await services.diskUsage.get(id))?.totalBytes ?? 0
-  const room = await reserveQuota(services, { owner, repoId: id, bytes })
+  const reservation = await reserveQuota(services, { owner, repoId: id, bytes })
   let transferred: Transferred | undefined
   const decideAndKeep = (state: RepositoryState, ownerVisibility: Visibility) => {
     const decision = decide(state, ownerVisibility)
@@ -158,7 +158,7 @@ async function transferNow(
       : withOrganizationLock(services, owner.id, move))
   } finally {
     // After the event the repository itself counts for its owner.
-    room.end('dropped')
+    reservation.end('dropped')
   }
   // After a crash the process `transfers` continues.
   if (transferred !== undefined) await giveToTeams(services, context, transferred)
@@ -207,7 +207,7 @@ export const transferRoutes: Routes = (services) => {
     const { params, requester } = request
     const repository = (await repositoryNamed(services, params)) ?? (await movedRepository(services, params))
     const isShown =
-      repository && (atLeast(accessTo(repository, requester), 'read') || asks(repository, requester))
+      repository && (atLeast(accessTo(repository, requester), 'read') || mayAnswer(repository, requester))
     if (!isShown) throw notFoundIn(services.views.repositories, 'repository not found')
     request.repositoryId = repository.id
     return { context: commandContext(request), repoId: repository.id }
@@ -223,12 +223,12 @@ export const transferRoutes: Routes = (services) => {
    */
   async function pendingOf(request: Request) {
     const named = await repositoryNamed(services, request.params)
-    const isAsked = named !== undefined && asks(named, request.requester)
+    const isRecipient = named !== undefined && mayAnswer(named, request.requester)
     const repository =
-      named !== undefined && isAsked ? named : (await onRepository(services, request, 'read')).repository
+      named !== undefined && isRecipient ? named : (await onRepository(services, request, 'read')).repository
     const by = signedIn(request)
     if (!repository.transfer) throw new Refused(noTransfer)
-    return { repository, transfer: repository.transfer, by, isAsked }
+    return { repository, transfer: repository.transfer, by, isRecipient }
   }
 
   /** @throws Refused unless the requester may transfer the repository */
@@ -284,8 +284,8 @@ export const transferRoutes: Routes = (services) => {
       async (request, reply) => {
         const { context, repoId } = await contextOf(request)
         if (await isDone(context, repoId, 'transfer')) return answer(request, reply, context, repoId, 202)
-        const { repository, transfer, isAsked } = await pendingOf(request)
-        if (!isAsked) {
+        const { repository, transfer, isRecipient } = await pendingOf(request)
+        if (!isRecipient) {
           throw new Refused(refuse.forbidden(`only ${transfer.recipient.login} may accept the transfer`))
         }
         const owner = await accountNamed(services, transfer.recipient.login)
@@ -304,8 +304,8 @@ export const transferRoutes: Routes = (services) => {
         const { context, repoId } = await contextOf(request)
         if (await isDone(context, repoId, 'cancel transfer'))
           return answer(request, reply, context, repoId, 200)
-        const { repository, transfer, by, isAsked } = await pendingOf(request)
-        if (!isAsked && by.id !== transfer.sender.id && !owns(repository, by)) {
+        const { repository, transfer, by, isRecipient } = await pendingOf(request)
+        if (!isRecipient && by.id !== transfer.sender.id && !owns(repository, by)) {
           throw new Refused(refuse.forbidden('only its recipient and its sender may end the transfer'))
         }
         await repositories.change(services, context, repository.id, 'cancel transfer', (state) =>

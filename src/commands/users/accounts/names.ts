@@ -84,8 +84,8 @@ export function emailProblem(email: string): string | undefined {
 }
 
 /**
- * Returns what is invalid in a text: it must be one line without control characters (C0 and C1), which terminals would
- * obey.
+ * Returns what is invalid in a text: it must be one line without control characters (C0 and C1), which terminals
+ * interpret.
  */
 export function textProblem(text: string): string | undefined {
   return /[\p{Cc}\u2028\u2029]/u.test(text) ? 'must not have control characters' : undefined

@@ -87,9 +87,8 @@ async function firstSignIn(
   const owner = email && (await holderOfName(services, 'email', email))
   if (owner === undefined || owner === '') return create(services, context, person, email || undefined, claim)
   const { state } = await load(services, owner, userDecider)
-  // A user may add an address of another person: it must neither stand for its owner nor lock the owner out. A claim is
-  // taken
-  // before the address is added, and released after it was removed.
+  // A user may add an address of another person: it must neither identify that person nor lock the person out. A claim
+  // is taken before the address is added, and released after it was removed.
   if (state.status === 'existing' && !isPrimaryEmail(state, email)) {
     return create(services, context, person, undefined, claim)
   }
@@ -134,7 +133,7 @@ async function create(
     taken.push(claimKeys.login(login))
     const address = email ?? noReplyAddress(login, publicUrl())
     if (!(await claimName(services, context, 'email', address, stream))) {
-      throw new Refused(refuse.conflict('your e-mail address was given to another account at this moment'))
+      throw new Refused(refuse.conflict('another account has just taken your e-mail address'))
     }
     taken.push(claimKeys.email(address))
     const fullName = plainName(person.fullName)

@@ -42,7 +42,7 @@ function decideMembership(
   user: AccountRef,
   permission: Permission | undefined,
 ): Decision<OrganizationEvent> {
-  // The organization may just have been deleted; the sign-in goes on.
+  // The organization may just have been deleted; the sign-in continues.
   if (state.status !== 'active') return []
   if (permission !== undefined) return decideSetMember(state, BY_SETTING, user, permission)
   if (!hasId(state.members, user.id)) return []

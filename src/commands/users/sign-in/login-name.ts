@@ -9,7 +9,7 @@ const MAX_TRIES = 20
  * address before the @. Empty when no valid one can be derived.
  */
 export function loginsFor(login: string, email: string): string[] {
-  const name = [login, email].map(madeValid).find((made) => made !== '')
+  const name = [login, email].map(validLoginOf).find((made) => made !== '')
   if (name === undefined) return []
   const logins = [name]
   for (let i = 2; i <= MAX_TRIES; i++) {
@@ -19,7 +19,7 @@ export function loginsFor(login: string, email: string): string[] {
   return logins.filter((one) => loginProblem(one) === undefined)
 }
 
-function madeValid(text: string): string {
+function validLoginOf(text: string): string {
   const [before = ''] = text.slice(0, 255).split('@')
   const letters = before
     .normalize('NFKD')
