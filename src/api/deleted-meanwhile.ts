@@ -5,7 +5,7 @@ import { GitFailed, RepositoryMissing } from '../git/process/errors.ts'
 import { gitDirOf, type Services } from '../services/services.ts'
 import { exists } from '../storage/disk.ts'
 
-/** The error, or that the repository of the request is gone: a deletion renames it first, so then that is why git failed. */
+/** Returns the error, or RepositoryMissing when the repository is being deleted: a deletion renames it first. */
 export async function deletedMeanwhile(
   services: Pick<Services, 'gitDir'>,
   { repositoryId }: Pick<FastifyRequest, 'repositoryId'>,

@@ -13,7 +13,7 @@ import { checkOf } from '../../storage/checked-json.ts'
 /** A file of an issue, a comment or a release. */
 type StoredFile = Pick<IssueFile, 'id' | 'name' | 'size' | 'uuid' | 'createdAt'>
 
-/** The parameters of a path to a file of what has these. */
+/** Returns the parameters of a path to a file, from those of its holder. */
 export const fileParams = <P extends TObject>({ properties }: P) =>
   Type.Object({ ...properties, attachment_id: Type.String() })
 
@@ -27,7 +27,7 @@ export interface WithFiles {
   view: Parameters<typeof notFoundIn>[0]
 }
 
-/** The file with that id. @throws Refused (not found), also when something else has the file */
+/** Returns the file with that id. @throws Refused (not found), also for a file of another holder */
 export function fileIn({ files, view }: WithFiles, id: string): StoredFile {
   const number = pathNumber(id)
   const file = files.find((one) => one.id === number)
@@ -35,17 +35,17 @@ export function fileIn({ files, view }: WithFiles, id: string): StoredFile {
   return file
 }
 
-/** Something that has files. */
+/** A kind of file holders: its path, and the look-up of a holder. */
 export interface HasFiles<P extends TObject, Holder extends WithFiles> {
   scope: ScopeCategory
   path: string
   /** The parameters of the path. */
   params: P
-  /** Finds the holder of the files that the path names. @throws Refused when it does not exist, or without the right */
+  /** Returns the holder in the path. @throws Refused when it does not exist, or without the permission */
   holderOf(request: FastifyRequest & { params: Static<P> }): Promise<Holder>
 }
 
-/** The same function for a request whose parameters TypeScript does not know. */
+/** Adapts a function to requests whose parameters TypeScript does not know. */
 export function requestOf<P extends TObject, R>(
   params: P,
   use: (request: FastifyRequest & { params: Static<P> }) => Promise<R>,
@@ -72,7 +72,7 @@ export const AttachmentWire = Type.Object(
   { title: 'Attachment' },
 )
 
-/** A file as Gitea's `Attachment`. Downloads are not counted. */
+/** Returns a file as Gitea's `Attachment`. Downloads are not counted. */
 export function attachmentWire(file: StoredFile, publicUrl: string): Static<typeof AttachmentWire> {
   return {
     id: file.id,

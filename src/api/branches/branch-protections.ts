@@ -13,7 +13,7 @@ export const ProtectionParams = Type.Object({ owner: Type.String(), repo: Type.S
 
 const Names = Type.Array(Type.String())
 
-/** The settings that we enforce. */
+/** The enforced settings. */
 const ENFORCED = {
   priority: Type.Integer({ minimum: 0, maximum: 1_000_000_000 }),
   enable_push: Type.Boolean(),
@@ -38,7 +38,7 @@ const ENFORCED = {
   ignore_stale_approvals: Type.Boolean(),
 }
 
-/** Gitea's settings that we don't enforce: each always has the neutral value, which demands nothing. */
+/** Gitea's settings that are not enforced: each always has its neutral value. */
 const NOT_ENFORCED = {
   push_whitelist_deploy_keys: Type.Boolean(),
   enable_force_push: Type.Boolean(),
@@ -77,7 +77,7 @@ export const NEUTRAL = {
   unprotected_file_patterns: '',
 } satisfies { [Name in keyof typeof NOT_ENFORCED]: Static<(typeof NOT_ENFORCED)[Name]> }
 
-/** Rules as Gitea's `BranchProtection`. All users that they name are read with one look-up, and so are all teams. */
+/** Returns rules as Gitea's `BranchProtection`. One look-up reads all named users, and one all teams. */
 export async function protectionWires(
   services: Services,
   repository: RepositoryDocument,
@@ -140,14 +140,14 @@ function reviewFields(rules: ReviewRules, namesOf: (users: readonly number[] | n
 
 const unknown = refuse.notFound('branch protection not found')
 
-/** The rule with exactly that name. @throws Refused (not found) */
+/** Returns the rule with exactly that name. @throws Refused (not found) */
 export function protectionNamed({ protections }: RepositoryDocument, rule: string): BranchProtection {
   const named = protections.find((protection) => protection.rule === rule)
   if (named === undefined) throw new Refused(unknown)
   return named
 }
 
-/** One rule on the wire. @throws Refused (not found) when it is undefined */
+/** Returns one rule as Gitea's `BranchProtection`. @throws Refused (not found) when it is undefined */
 export async function protectionWire(
   services: Services,
   repository: RepositoryDocument,

@@ -30,7 +30,7 @@ export const BranchWire = Type.Object(
       committer: PersonWire,
       timestamp: Type.String(),
       verification: Nullable(VerificationWire, {
-        description: 'null where a signed commit is one of a list, or was just made: it was not verified',
+        description: 'null for a signed commit in a list or of a new branch: it was not verified',
       }),
       added: Type.Null(),
       removed: Type.Null(),
@@ -47,7 +47,7 @@ export const BranchWire = Type.Object(
   { title: 'Branch' },
 )
 
-/** `verification`: of a signed commit, when git was asked for it. */
+/** Returns a branch as Gitea's `Branch`. `verification`: that of a signed commit, if it was verified. */
 export function branchWire(
   branch: BranchDocument,
   repository: RepositoryDocument,

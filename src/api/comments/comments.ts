@@ -29,7 +29,7 @@ export const CommentWire = Type.Object(
   { title: 'Comment' },
 )
 
-/** The web pages of a comment. Of the two pages that Gitea names, only the one of its kind is not empty. */
+/** Returns the URLs of a comment's web pages. Gitea's URL for the other kind is empty. */
 export function discussionUrls(
   { ownerLogin, name }: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
   { index, isPull, id }: { index: number; isPull: boolean; id: number },
@@ -44,7 +44,7 @@ export function discussionUrls(
 }
 
 /**
- * Comments of one repository as Gitea's `Comment`, in the given order. All authors are read with one look-up; `user` is
+ * Returns comments of one repository as Gitea's `Comment`, in the given order. One look-up reads all authors; `user` is
  * null when the account is unknown.
  */
 export async function commentWires(
@@ -68,7 +68,6 @@ export async function commentWires(
   }))
 }
 
-/** One comment. */
 export async function commentWire(
   services: Services,
   repository: RepositoryDocument,
@@ -79,7 +78,7 @@ export async function commentWire(
   return wire
 }
 
-/** The repository's comment with that id. @throws Refused (not found) */
+/** Returns the repository's comment with that id. @throws Refused (not found) */
 export async function commentFor(services: Services, repoId: number, id: string): Promise<CommentDocument> {
   const number = pathNumber(id)
   const comment = number === undefined ? undefined : await services.views.comments.get(`${number}`)

@@ -19,7 +19,7 @@ export const ChangedFileWire = Type.Object(
   { title: 'ChangedFile' },
 )
 
-/** Gitea's word for the change. A modified file without changed lines, for example a binary file, is `unchanged`. */
+/** Returns Gitea's word for the change. A modified file without changed lines, for example a binary file, is `unchanged`. */
 function statusOf({ change, additions, deletions }: ChangedFile): string {
   if (change !== 'modified') return change
   return additions + deletions === 0 ? 'unchanged' : 'changed'

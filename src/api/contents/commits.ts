@@ -65,14 +65,15 @@ export interface CommitContext {
   changes: ReadonlyMap<string, CommitChanges>
   /** Ids of commits with a good signature; null when the client does not want verifications. */
   verified: ReadonlySet<string> | null
-  /** Whether the client wants the files of each commit, and how many lines it changes. */
+  /** Whether the client wants the files of each commit. */
   files: boolean
-  /** At most this many of them are listed. */
+  /** Maximum number of listed files per commit. */
   maxFiles: number
+  /** Whether the client wants the numbers of changed lines. */
   stat: boolean
 }
 
-/** Of a commit without a signature. */
+/** The verification of an unsigned commit. */
 export const NOT_SIGNED: Static<typeof VerificationWire> = {
   verified: false,
   reason: 'gpg.error.not_signed_commit',
@@ -81,7 +82,7 @@ export const NOT_SIGNED: Static<typeof VerificationWire> = {
   payload: '',
 }
 
-/** Contains the signature and the signed text, so that clients can verify it with other keys than the server's. */
+/** Returns the verification with the signature and the signed text, so that clients can verify it with their own keys. */
 export function verificationWire(
   { sha, signed }: CommitFacts,
   verified: ReadonlySet<string>,

@@ -1,4 +1,4 @@
-/** Looks up files and directories of a repository at a commit: by path, with what an answer shows of them. */
+/** Looks up files and directories of a repository at a commit, with the facts that answers need. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { clientOf } from '../../auth/requester.ts'
 import { forEachInSlices } from '../../concurrency/event-loop.ts'
@@ -30,19 +30,19 @@ import {
 import { type Asking, ifServed } from './reached-objects.ts'
 import { missingCommit, refsOf } from './refs-in-time.ts'
 
-/** The content of a larger file is not in an answer of JSON; its `download_url` has it. */
+/** Maximum size of a file whose content is in a JSON answer, in bytes. `download_url` serves larger ones. */
 export const MAX_CONTENT_BYTES = 1024 * 1024
-/** The target of a link is cut. */
+/** Maximum length of a link's target, in bytes. Longer ones are truncated. */
 const MAX_TARGET_BYTES = 1024
 
-/** A request that reads, and what it may take of git. */
+/** A request that reads, with its share of git. */
 export interface Reading {
   services: Services
-  /** Asks git what needs a process, in a slot of the client. */
+  /** Runs a git process in a slot of the client. */
   ask<T>(answer: (question: Question) => Promise<T>): Promise<T>
 }
 
-/** The share of git that the client of a request may use while it waits. */
+/** Returns the reading of a request; git ends when its client disconnects. */
 export function readingOf(services: Services, request: FastifyRequest, reply: FastifyReply): Reading {
   const signal = disconnectSignal(reply)
   return {
@@ -88,7 +88,7 @@ export async function commitFor(
   return commit
 }
 
-/** The entry at a path, and the names on the way to it. @throws Refused (not found) */
+/** Returns the entry at a path, and the parts of the path. @throws Refused (not found) */
 export async function entryFor(
   services: Services,
   { repository, commit }: Pick<ContentsPlace, 'repository' | 'commit'>,
@@ -106,7 +106,7 @@ export async function entryFor(
   return { entry, parts }
 }
 
-/** The entries of a directory. @throws Refused (not found) */
+/** Returns the entries of a directory. @throws Refused (not found) */
 export function entriesOf(
   services: Services,
   { repository, commit }: Pick<ContentsPlace, 'repository' | 'commit'>,
@@ -115,7 +115,7 @@ export function entriesOf(
   return unlessMissing(commit, readTree(gitDirOf(services, repository.id), directory.id))
 }
 
-/** Entries of one directory as answers show them, made in pieces. `parts`: the names on the way to the directory. */
+/** Returns the wire forms of entries of one directory, yielding to the event loop. `parts`: the directory's path. */
 export async function contentsIn(
   reading: Reading,
   place: ContentsPlace,
@@ -174,10 +174,10 @@ async function factsOf(
   })
 }
 
-/** So much is shown of the message of a commit in a list, in characters. */
+/** Maximum length of a commit message in a list, in characters. */
 const MAX_LISTED_MESSAGE = 8192
 
-/** The last commits of entries, by their names in the tree. A single one is looked for as far back as git can. */
+/** Returns the last commits of entries, by name in the tree. For a single entry, git searches the whole history. */
 async function lastCommitsOf(
   { ask }: Reading,
   dir: string,
@@ -207,12 +207,12 @@ function lastCommitOf({ sha, author, committer, message }: CommitFacts, isAlone:
   return { sha, authored: author.date, committed: committer.date, message: shown }
 }
 
-/** The file is worth an answer without its last commit. */
+/** Ignores that git is busy: a file without its last commit is better than a refusal. */
 function unlessBusy(error: unknown): undefined {
   if (!(error instanceof GitTooSlow || error instanceof SlotsFull)) throw error
 }
 
-/** The file, link, directory or submodule at a path. @throws Refused (not found) */
+/** Returns the file, link, directory or submodule at a path. @throws Refused (not found) */
 async function contentsAt(
   reading: Reading,
   place: ContentsPlace,
@@ -225,7 +225,7 @@ async function contentsAt(
   return contents
 }
 
-/** The same; null when there is nothing. */
+/** Returns the same; null when the path does not exist. */
 export async function contentsIfThere(...args: Parameters<typeof contentsAt>): Promise<Contents | null> {
   try {
     return await contentsAt(...args)

@@ -31,7 +31,7 @@ export const ContentsWire = Type.Object(
     git_url: Text,
     download_url: Text,
     submodule_git_url: Text,
-    lfs_oid: Type.Optional(Type.String({ description: 'of a pointer of LFS, when it was asked for' })),
+    lfs_oid: Type.Optional(Type.String({ description: 'of a pointer of LFS, if requested' })),
     lfs_size: Type.Optional(Type.Integer()),
     _links: Type.Object({ self: Type.String(), git: Text, html: Text }),
   },
@@ -40,7 +40,7 @@ export const ContentsWire = Type.Object(
 
 export type Contents = Static<typeof ContentsWire>
 
-/** Where an entry is looked at: in which repository, and by which name of a commit. */
+/** The repository and the commit of an entry. */
 export interface ContentsPlace {
   repository: RepositoryDocument
   publicUrl: string
@@ -50,7 +50,7 @@ export interface ContentsPlace {
 /** The fields of the commit that changed an entry last. */
 export interface LastCommit {
   sha: string
-  /** When it was written, and when it was committed: as in commits. */
+  /** Author and committer dates, as in commits. */
   authored: string
   committed: string
   message: string
@@ -59,9 +59,9 @@ export interface LastCommit {
 /** The facts about an entry that its tree lacks. */
 export interface EntryFacts {
   size: number
-  /** Of a file that is not too large to be in an answer. */
+  /** Content of a file, unless it is too large for an answer. */
   content?: Buffer | undefined
-  /** Of a link. */
+  /** Target of a link. */
   target?: string | undefined
   submoduleUrl?: string | undefined
   lastCommit?: LastCommit | undefined
@@ -71,7 +71,7 @@ export interface EntryFacts {
   lfs?: { oid: string; size: number } | undefined
 }
 
-/** A time of a commit in UTC, as Gitea writes it. */
+/** Formats a time of a commit in UTC, as Gitea does. */
 const inUtc = (date: string) => `${new Date(date).toISOString().slice(0, 19)}Z`
 
 export function contentsWire(
@@ -141,7 +141,7 @@ export const FilesWire = Type.Object(
   { title: 'FilesResponse' },
 )
 
-/** The commit that changed files, with its signature. */
+/** Returns the commit that changed files, with its verification. */
 export function fileCommitWire(
   { repository, publicUrl }: Pick<ContentsPlace, 'repository' | 'publicUrl'>,
   facts: CommitFacts,

@@ -6,7 +6,7 @@ import type { ListedEntry } from '../../git/trees/tree-listings.ts'
 import { Nullable } from '../nullable.ts'
 import { CommitUserWire, CommitWire, VerificationWire } from './commits.ts'
 
-/** Entries of a page of a tree: the default and the maximum, as in Gitea. */
+/** Default and maximum number of entries on a page of a tree, as in Gitea. */
 export const TREE_PAGE = 1000
 
 export const GitEntryWire = Type.Object(
@@ -69,7 +69,7 @@ export const AnnotatedTagWire = Type.Object(
 
 export const NoteWire = Type.Object({ message: Type.String(), commit: CommitWire }, { title: 'Note' })
 
-/** `api`: the repository's URL in the API; `sizes`: bytes of the files, by their ids. */
+/** `api`: the repository's URL in the API. `sizes`: sizes of the files, in bytes, by their ids. */
 export function gitEntryWire(
   { path, mode, type, sha }: ListedEntry,
   api: string,

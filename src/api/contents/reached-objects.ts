@@ -1,4 +1,4 @@
-/** Objects that a client names by their ids: what no ref reaches is not there, as for a fetch. */
+/** Looks up objects that a client names by id. An object that no ref reaches is not found, as for a fetch. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { clientOf } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
@@ -11,13 +11,13 @@ import { gitDirOf, type Services } from '../../services/services.ts'
 import { commitOf } from '../statuses/statuses.ts'
 import { allRefsOf, refsOf, requireCommits } from './refs-in-time.ts'
 
-/** The client: a search takes a share of it, and ends when the client disconnects. */
+/** The request of a search: it takes a slot of the client, and ends when the client disconnects. */
 export interface Asking {
   request: FastifyRequest
   reply: FastifyReply
 }
 
-/** An id, whole or abbreviated. A branch may have such a name, too. */
+/** Matches an id, whole or abbreviated. A branch may have such a name, too. */
 const MAY_BE_ID = /^[0-9a-f]{7,40}$/i
 
 const NO_SUCH_COMMIT = refuse.notFound('there is no branch, tag or commit with that name')
@@ -42,7 +42,7 @@ export async function isServed(
 }
 
 /**
- * The id of the commit that `ref` means, as `commitOf` finds it, for who gets to see the commit or has a ref made for it.
+ * Returns the id of the commit that `ref` names, as `commitOf`, for an answer that shows the commit or a ref to it.
  * @throws Refused: not found, also when no ref reaches it; gone, when git no longer has a commit of the past
  */
 export async function servedCommitOf(
@@ -61,8 +61,8 @@ export async function servedCommitOf(
 }
 
 /**
- * Decides again, when the turn of the refs has come, whether a ref reaches the commit that a new ref is made for: what it
- * was found by may be gone by then. @throws Refused (not found)
+ * Checks again, under the ref lock, that a ref reaches the commit of a new ref: the earlier one may be deleted by then.
+ * @throws Refused (not found)
  */
 export async function requireServed(
   services: Services,
@@ -73,7 +73,7 @@ export async function requireServed(
   if (!(await isServed(services, asking, repository, sha))) throw new Refused(NO_SUCH_COMMIT)
 }
 
-/** The commit; undefined when it was named by its id, and no ref reaches it. */
+/** Returns the commit; undefined when it was named by its id, and no ref reaches it. */
 export async function ifServed<C extends NamedCommit>(
   services: Services,
   asking: Asking,

@@ -2,8 +2,8 @@
  * Recorded events on the wire, with all their data.
  *
  * An event may show ids of repositories that the requester may not read: of a dependency, of the head of a pull request,
- * or of what closed an issue. A fork also shows the name of its parent. Texts of deleted comments stay readable, because
- * the log is only appended to; erased ones do not.
+ * or of the commit that closed an issue. A fork also shows the name of its parent. Texts of deleted comments stay
+ * readable, because the log is append-only; erased texts do not.
  */
 import { type Static, Type } from 'typebox'
 import { isReviewDraft } from '../../events/catalog/reviews.ts'
@@ -19,7 +19,7 @@ export const HistoryWire = Type.Object(
     type: Type.String(),
     at: Type.String(),
     actor: Nullable(Type.Object({ id: Type.Integer(), login: Type.String() }), {
-      description: 'who did it; null: the server itself',
+      description: 'the user who acted; null: the server itself',
     }),
     sudo: Type.Optional(
       Type.Object(
@@ -33,7 +33,7 @@ export const HistoryWire = Type.Object(
     causation_id: Type.String({ description: 'the request, or the id of the event, that caused this one' }),
     hash: Nullable(Type.String(), {
       description:
-        'over the recorded event, with its texts sealed, and the hash before it, so it covers the whole stream up to here',
+        'of the recorded event, with its texts sealed, and the previous hash, so it covers the whole stream up to here',
     }),
     previous_hash: Nullable(Type.String(), {
       description: 'hash of the event before it in its stream; null for the first',
@@ -44,13 +44,13 @@ export const HistoryWire = Type.Object(
 
 /** The parts of an event that a requester may see. */
 export interface ShownParts {
-  /** False: without what pushers have passed with `--push-option`, which may be meant for the server alone. */
+  /** False: without the pusher's `--push-option` values, which may be meant for the server alone. */
   pushOptions?: false
   /** False: without the facts of a merge decision, which tell how the merger got its access. */
   decision?: false
 }
 
-/** The event with its data upcast to the current schema. */
+/** Returns the event with its data upcast to the current schema. */
 export function historyWire(recorded: RecordedEvent, shown: ShownParts = {}): Static<typeof HistoryWire> {
   const event = upcast(recorded)
   const { revision, position, id, type, stream, metadata } = event
@@ -72,7 +72,7 @@ export function historyWire(recorded: RecordedEvent, shown: ShownParts = {}): St
   }
 }
 
-/** Whether the event has something that the requester may not see. */
+/** Whether the event has data that the requester may not see. */
 export const hasHidden = (event: RecordedEvent, shown: ShownParts) => hiddenField(event, shown) !== undefined
 
 function hiddenField({ type, data }: RecordedEvent, { pushOptions, decision }: ShownParts) {
@@ -83,8 +83,8 @@ function hiddenField({ type, data }: RecordedEvent, { pushOptions, decision }: S
 const DECIDED: ReadonlySet<string> = new Set(['MergeStarted', 'PullRequestMerged'])
 
 /**
- * The data without the texts and places of a review that is not submitted yet, which only its reviewer may see, without
- * the options of a push, unless the requester may push, and without a merge decision, except for admins.
+ * Returns the data without the texts and places of a draft review, which only its reviewer may see, without the
+ * options of a push, unless the requester may push, and without a merge decision, except for admins.
  */
 function shownData(event: RecordedEvent, shown: ShownParts): RecordedEvent['data'] {
   const { type, data } = event
@@ -98,12 +98,12 @@ function shownData(event: RecordedEvent, shown: ShownParts): RecordedEvent['data
 
 const SHOWN_OF_DRAFT = new Set(['repoId', 'index', 'reviewId', 'commentId', 'reviewer', 'author'])
 
-/** The event as one line of JSON. */
+/** Returns the event as one line of JSON. */
 export function historyJson(recorded: RecordedEvent, shown: ShownParts = {}): string {
   return JSON.stringify(historyWire(recorded, shown))
 }
 
-/** The upcast event. An event that a newer version recorded is shown as it was recorded. */
+/** Returns the upcast event; an event of a newer version as it was recorded. */
 function upcast(recorded: RecordedEvent): RecordedEvent {
   try {
     return decode(recorded)

@@ -33,11 +33,11 @@ export const DISCUSSION_WIRE = {
 
 const DiscussionWire = Type.Object(DISCUSSION_WIRE, { title: 'Discussion' })
 
-/** The part of either document that the shared fields come from. */
+/** The part of both documents that the shared fields come from. */
 type DiscussionDocument = Discussion &
   Pick<IssueDocument, 'state' | 'comments' | 'createdAt' | 'updatedAt' | 'closedAt'>
 
-/** The shared fields of one document. Deleted labels and milestones are left out. */
+/** Returns the shared fields of one document. Leaves out deleted labels and milestones. */
 export function discussionWire(
   document: DiscussionDocument,
   { people, labels, milestones, pins }: RelatedDocuments,

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 
 export const ErasedWire = Type.Object(
   {
-    texts: Type.Integer({ description: 'of how many events of the history' }),
+    texts: Type.Integer({ description: 'number of events with texts' }),
     comments: Type.Array(Type.Integer(), { description: 'ids of comments and reviews' }),
     files: Type.Array(Type.String(), { description: 'uuids' }),
   },

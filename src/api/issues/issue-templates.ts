@@ -1,4 +1,4 @@
-/** Templates of issues on the wire, and where a repository has them. */
+/** Issue templates on the wire, and their paths in a repository. */
 import { type Static, Type } from 'typebox'
 
 const Words = Type.Array(Type.String())
@@ -37,12 +37,12 @@ export const IssueConfigWire = Type.Object(
   { title: 'IssueConfig' },
 )
 
-/** Where templates are, in the order of the list. */
+/** Directories of templates, in the order of the list. */
 export const TEMPLATE_DIRECTORIES: readonly string[] = ['', '.gitea/', '.github/', '.gitlab/'].flatMap(
   (place) => ['ISSUE_TEMPLATE', 'issue_template'].map((name) => `${place}${name}`),
 )
 
-/** Where the configuration may be; the first one counts. */
+/** Possible paths of the configuration; the first existing one counts. */
 export const CONFIG_PATHS: readonly string[] = TEMPLATE_DIRECTORIES.filter((path) =>
   /^\.git(ea|hub)\//.test(path),
 ).flatMap((directory) => ['yaml', 'yml'].map((ending) => `${directory}/config.${ending}`))

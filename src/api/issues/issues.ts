@@ -61,8 +61,8 @@ export const IssueWire = Type.Object(
 )
 
 /**
- * An issue, or a pull request seen as an issue, as Gitea's `Issue`.
- * @throws Error when its repository is not among those shown
+ * Returns an issue or a pull request as Gitea's `Issue`.
+ * @throws Error when its repository is not among the related documents
  */
 function issueWire(issue: IssueDocument, related: RelatedDocuments): Static<typeof IssueWire> {
   const { publicUrl } = related
@@ -94,7 +94,7 @@ function issueWire(issue: IssueDocument, related: RelatedDocuments): Static<type
 
 const issueRow = rememberedRow(issueWire)
 
-/** The issue or pull request with that number. @throws Refused (not found) */
+/** Returns the issue or pull request with that number. @throws Refused (not found) */
 export async function issueFor(
   services: AnswerServices,
   repoId: number,
@@ -107,8 +107,8 @@ export async function issueFor(
 }
 
 /**
- * Issues of any repositories, in the given order. Issues of repositories that the requester may not read are left
- * out. `source`: by default the documents as they are now.
+ * Returns issues of any repositories, in the given order. Leaves out issues of repositories that the requester may not
+ * read. `source`: by default the current documents.
  */
 export async function issueWires(
   services: AnswerServices,
@@ -118,14 +118,14 @@ export async function issueWires(
 ): Promise<Static<typeof IssueWire>[]> {
   const repoIds = issues.map(({ repoId }) => repoId)
   const repositories = await readableRepositories(source, repoIds, requester)
-  const shown = { repositories, requester, publicUrl: services.publicUrl() }
-  const related = await relatedDocuments(source, issues, shown)
+  const context = { repositories, requester, publicUrl: services.publicUrl() }
+  const related = await relatedDocuments(source, issues, context)
   return issues.flatMap((issue) =>
     related.repositoryNames.get(issue.repoId) === undefined ? [] : [issueRow(issue, related)],
   )
 }
 
-/** One issue, as it is now. @throws Refused (not found) when it is unknown, or the requester may not read it */
+/** Returns one issue, as it is now. @throws Refused (not found) when it is unknown, or the requester may not read it */
 export async function issueNow(
   services: AnswerServices,
   { repoId, index }: IssueRef,
@@ -134,7 +134,7 @@ export async function issueNow(
   return issueWireNow(services, await issueFor(services, repoId, `${index}`), requester)
 }
 
-/** One issue, with what it names as it is now. @throws Refused (not found) when the requester may not read it */
+/** Returns one issue with its current related documents. @throws Refused (not found) when the requester may not read it */
 export async function issueWireNow(
   services: AnswerServices,
   issue: IssueDocument,
@@ -146,7 +146,7 @@ export async function issueWireNow(
 }
 
 /**
- * The labels of the issue in the path, without deleted ones and those of a former owner.
+ * Returns the labels of the issue in the path, without deleted ones and those of a former owner.
  * @throws Refused (not found) when the issue is unknown
  */
 export async function labelsOfIssue(
@@ -165,13 +165,13 @@ export function requireUnlocked({ locked }: Pick<IssueDocument, 'locked'>, acces
   throw new Refused(
     coded(
       'conversation_locked',
-      refuse.forbidden('the conversation is locked: only writers take part in it'),
+      refuse.forbidden('the conversation is locked: only writers may comment and react'),
     ),
   )
 }
 
 /**
- * The issue or pull request in the request's path, with its repository. The requester must have the permission.
+ * Returns the issue or pull request in the request's path, with its repository. The requester must have the permission.
  * @throws Refused as `onRepository` does; not found when the issue is unknown
  */
 export async function onIssue(

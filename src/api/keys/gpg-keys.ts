@@ -29,8 +29,8 @@ export const GpgKeyWire = Type.Object(
 )
 
 /**
- * A key as Gitea's `GPGKey`. `viewer`: who asks. An address of the key is shown when it is the owner's, and the viewer may
- * see that.
+ * Returns a key as Gitea's `GPGKey`. `viewer`: the requester. An address of the key is included when it is the owner's,
+ * and the viewer may see it.
  */
 export function gpgKeyWire(
   { id, primary, subkeys, emails, expiresAt, verified }: GpgKeyDocument,
@@ -60,7 +60,7 @@ export function gpgKeyWire(
   }
 }
 
-/** The user's key with that id. @throws Refused (not found), also for a key of somebody else */
+/** Returns the user's key with that id. @throws Refused (not found), also for a key of another user */
 export async function gpgKeyFor(
   { views: { gpgKeys } }: Pick<Services, 'views'>,
   owner: AccountDocument,

@@ -7,8 +7,6 @@ import { readTree } from '../trees/trees.ts'
 import { commitFacts } from './commits.ts'
 
 /** The ref that `git notes` uses by default. */
-const NOTES = 'refs/notes/commits'
-
 export const NOTES = 'refs/notes/commits'
 
 export interface Note {
