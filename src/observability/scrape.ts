@@ -1,7 +1,7 @@
 /** Answers a scrape: reads the counters kept elsewhere once, then writes all metrics as text. */
 import { coalesce } from '../concurrency/coalesce.ts'
 import { queueSlots } from '../git/process/run.ts'
-import type { Arriving } from '../http/bodies/request-bodies.ts'
+import type { Received } from '../http/bodies/request-bodies.ts'
 import type { ProcessStatus } from '../processes/process-manager.ts'
 import type { Services } from '../services/services.ts'
 import { type Metrics, processMetrics } from './metrics.ts'
@@ -11,7 +11,7 @@ export interface Sources {
   services: Services
   processes: readonly { status(): ProcessStatus; lease(): string | undefined }[]
   isRecovered: () => boolean
-  arriving: () => Arriving
+  arriving: () => Received
   unreadBytes: () => number
   connections: () => { http: number; grpc: number }
 }

@@ -4,13 +4,13 @@ import { Readable } from 'node:stream'
 import parseRange from 'range-parser'
 import { matchesTag } from './entity-tags.ts'
 
-/** A file as conditions and ranges know it. */
+/** The properties of a file that conditions and ranges refer to. */
 export interface SizedFile {
   /** In bytes. */
   size: number
   /** A strong entity tag, with its quotes. */
   tag: string
-  /** In whole seconds; undefined when it is not known. */
+  /** In whole seconds; undefined when unknown. */
   lastModified?: Date | undefined
 }
 

@@ -1,4 +1,4 @@
-/** Which errors each route may answer with, for the API's documentation. */
+/** The possible error answers of each route, for the API's documentation. */
 
 import { STATUS_CODES } from 'node:http'
 import type { FastifySchema, RouteOptions } from 'fastify'
@@ -9,7 +9,7 @@ import { statusOf } from './errors.ts'
 
 declare module 'fastify' {
   interface FastifySchema {
-    /** Refusals of this route that are not among those which follow from its method and parameters. */
+    /** Refusals of this route, besides those that follow from its method and parameters. */
     refusals?: readonly RefusalKind[]
   }
 }

@@ -1,4 +1,4 @@
-/** The one place where a refusal or a failure gets its HTTP status and its body. */
+/** Maps each refusal and each failure to its HTTP status and body. */
 
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ErrorCode } from '../../errors/error-codes.ts'
@@ -50,7 +50,7 @@ const STATUS: Record<RefusalKind, number> = {
   insufficientStorage: 507,
 }
 
-/** The methods that routes have. */
+/** The methods of all routes. */
 export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
 /** The HTTP status of a refusal. */
@@ -69,13 +69,13 @@ interface Problem extends Omit<ErrorBody, 'url'> {
   status: number
 }
 
-/** The words of a schema that limit how long something is. */
+/** The schema keywords that limit lengths. */
 const OF_TEXTS = new Set(['maxLength', MAX_JSON_BYTES])
 const OF_LENGTH = new Set([...OF_TEXTS, 'maxItems'])
 
 /** Returns the client-visible part of an error. A 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
-  // Any failed write: of git, a store or a file.
+  // A failed write of git, a store or a file.
   if (isDiskFull(error)) {
     limitReached('disk_full')
     return { status: STATUS[diskFull.refused], code: CODE[diskFull.refused], message: diskFull.message }
@@ -89,7 +89,7 @@ function problemOf(error: FastifyError | Error): Problem {
     return { status: STATUS[refused], code, message, ...(reasons && { errors: reasons }) }
   }
   if ('validation' in error && error.validation !== undefined) {
-    // A text that is too long is not null either: that would only hide the reason.
+    // For a too long text, the other alternatives of the schema (null) also fail. They would hide the reason.
     const tooLong = error.validation.filter(({ keyword }) => OF_TEXTS.has(keyword))
     if (error.validation.some(({ keyword }) => OF_LENGTH.has(keyword))) limitReached('text_characters')
     const errors = (tooLong.length > 0 ? tooLong : error.validation).map(
@@ -98,7 +98,7 @@ function problemOf(error: FastifyError | Error): Problem {
     )
     return { status: 422, code: 'invalid_fields', message: errors.join('; '), errors }
   }
-  // Errors that fastify found in a request: malformed JSON, too large, unsupported media type.
+  // Errors that Fastify found in a request: malformed JSON, too large, unsupported media type.
   const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
   if ('code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') limitReached('body_bytes')
   if (status < 500) return { status, code: codeFor(status), message: error.message }
@@ -109,7 +109,7 @@ function problemOf(error: FastifyError | Error): Problem {
   return { status: 500, code: 'internal_error', message: 'internal error' }
 }
 
-/** The code of an error that only has a status: one that fastify or node found. */
+/** The code of an error of Fastify or Node, which has only a status. */
 export function codeFor(status: number): ErrorCode {
   const kinds: readonly string[] = Object.entries(STATUS).flatMap(([kind, of]) =>
     of === status ? [kind] : [],
@@ -124,13 +124,13 @@ function fieldOf(path: string, params: Record<string, unknown>): string {
   return parts.join('.') || 'body'
 }
 
-/** Where to send a request again that names something by an old name. */
+/** Returns the new address of a request that uses an old name. */
 function movedTo(error: Error, { url, routeOptions }: FastifyRequest, base?: string): string | undefined {
   const moved = error instanceof ErrorWithRefusal ? error.refusal.moved : undefined
   return moved && locationOf({ url, route: routeOptions.url ?? '' }, moved, base)
 }
 
-/** Gives the answer to an error its status and headers. */
+/** Sets the status and the headers of an error's answer. */
 function beginProblem(error: Error, request: FastifyRequest, reply: FastifyReply, base?: string): Problem {
   const problem = problemOf(error)
   const { status, message } = problem
@@ -140,7 +140,7 @@ function beginProblem(error: Error, request: FastifyRequest, reply: FastifyReply
   if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')
   const location = movedTo(error, request, base)
   if (location !== undefined) reply.header('Location', location)
-  // The rest of a request that came too slowly is not read.
+  // The rest of a slow request is not read.
   if (status === 408) reply.header('Connection', 'close')
   const mayEnd = !(error instanceof ErrorWithRefusal && error.refusal.lasts)
   if ((status === 429 || (status === 503 && mayEnd)) && !reply.hasHeader('Retry-After'))
@@ -165,7 +165,7 @@ export function sendGitProblem(error: Error, request: FastifyRequest, reply: Fas
   return reply.type('text/plain; charset=utf-8').send(`${message}\n`)
 }
 
-/** `instead` may have an answer for a path that no route has; `explained` may know a better error. */
+/** `instead` may answer paths without a route; `explained` may replace an error by a better one. */
 export function registerErrors(
   app: FastifyInstance,
   docsUrl: DocsUrl,

@@ -1,6 +1,6 @@
 /**
- * Server-sent events, as a browser's `EventSource` reads them. It reconnects automatically, and sends the id of
- * the last event that it got in `Last-Event-ID`.
+ * Server-sent events, as a browser's `EventSource` reads them. It reconnects automatically, and sends the id of its
+ * last event in `Last-Event-ID`.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refused, refuse } from '../../errors/refusal.ts'
@@ -13,12 +13,12 @@ export interface StreamedEvent {
   data: string
 }
 
-/** How long a client waits before it connects again, in milliseconds. */
+/** Pause of the client before it reconnects, in milliseconds. */
 const RETRY_MS = 2000
 
 /**
- * Sends events when they come. An empty batch becomes a comment, which keeps the connection open and detects a
- * broken connection. The connection ends with the batches.
+ * Sends events as they arrive. An empty batch becomes a comment, which keeps the connection open and detects a broken
+ * one. The connection ends with the batches.
  */
 export function sendEventStream(
   request: FastifyRequest,
@@ -43,8 +43,8 @@ async function* framesOf(batches: AsyncIterable<readonly StreamedEvent[]>): Asyn
 export type Beginning = number | 'first' | 'now'
 
 /**
- * Reads where to begin from `Last-Event-ID`, or else from the query's `after`. The header wins, because a client
- * that reconnects repeats the query of its first request.
+ * Reads the beginning from `Last-Event-ID`, or else from the query's `after`. The header wins, because a client that
+ * reconnects repeats the query of its first request.
  *
  * @throws Refused (unprocessable) when it is not an id
  */

@@ -1,13 +1,13 @@
-/** The answer for `go get`: the repository of a module. */
+/** Answers `go get` with the repository of a module. */
 import type { FastifyRequest } from 'fastify'
 import { html } from 'ghtml'
 
-/** The owner, the repository, and perhaps a package in it. */
+/** The owner, the repository, and optionally a package in it. */
 const PACKAGE = /^\/([\w.-]+)\/([\w.-]+)(?:\/[^?]*)?\?(?:.*&)?go-get=1(?:&|$)/
 
 /**
- * The page for a URL like `/alice/app/some/package?go-get=1`; undefined for any other. It is the same for every name, as
- * in Gitea: it does not tell which repositories exist.
+ * Returns the page for a URL like `/alice/app/some/package?go-get=1`; undefined for any other. As in Gitea, it is the
+ * same whether the repository exists or not.
  *
  * @param publicUrl without a slash at its end
  */

@@ -1,4 +1,4 @@
-/** Writes answers as JSON: a short one as a text, a long list in pieces, as the client takes them. */
+/** Writes answers as JSON: a short one as a text, a long list in chunks, as the client reads them. */
 import { Readable } from 'node:stream'
 import { currentWorkKey, timeSlices } from '../../concurrency/event-loop.ts'
 import { jsonOf } from './shared-parts.ts'
@@ -10,8 +10,8 @@ declare module 'fastify' {
   }
 }
 
-/** In characters: a page of thirty pull requests fits in. It is written in a millisecond or two, and held as text. */
-const PIECE = 256 * 1024
+/** Minimum size of a chunk, in characters: thirty pull requests fit, and take a millisecond or two to write. */
+const CHUNK_CHARACTERS = 256 * 1024
 
 const held = new WeakMap<Readable, number>()
 
@@ -28,7 +28,7 @@ export function heldBytes(stream: Readable): number | undefined {
 /** The long list field of an answer, and the JSON text before its first row. */
 const longLists = new WeakMap<object, { before: string; rows: readonly unknown[] }>()
 
-/** Marks a field of an answer as a long list. It is serialized last and in pieces, as a top-level list. */
+/** Marks a field of an answer as a long list. It is serialized last and in chunks, like a top-level list. */
 export function withLongList<Name extends string, T extends Record<Name, readonly unknown[]>>(
   answer: T,
   name: Name,
@@ -41,8 +41,8 @@ export function withLongList<Name extends string, T extends Record<Name, readonl
 }
 
 /**
- * An answer as JSON. A list keeps all of its rows, however long they are: clients count on whole pages. Each row is
- * written only when the client has taken those before it.
+ * Serializes an answer. A list keeps all of its rows, however long they are: clients rely on whole pages. Each row is
+ * written only when the client has read those before it.
  */
 export function jsonAnswer(answer: unknown): string | Readable {
   if (Array.isArray(answer)) return listJson('[', answer, ']')
@@ -50,7 +50,7 @@ export function jsonAnswer(answer: unknown): string | Readable {
   return long === undefined ? jsonOf(answer) : listJson(long.before, long.rows, ']}')
 }
 
-/** The rest of an answer after its first piece. */
+/** The rest of an answer after its first chunk. */
 interface Rest {
   /** The scheduling key, as in `nextSlice`. */
   client: string
@@ -60,42 +60,42 @@ interface Rest {
 }
 
 function listJson(before: string, rows: readonly unknown[], after: string): string | Readable {
-  const { text, next } = piece(rows, 0)
+  const { text, next } = chunkFrom(rows, 0)
   if (next === rows.length) return `${before}${text}${after}`
   const rest = { client: currentWorkKey() ?? 'answers', first: `${before}${text}`, from: next, after }
-  const stream = Readable.from(pieces(rows, rest), { objectMode: false })
+  const stream = Readable.from(chunksOf(rows, rest), { objectMode: false })
   holds(stream, charactersIn(rows))
   return stream
 }
 
-async function* pieces(
+async function* chunksOf(
   rows: readonly unknown[],
   { client, first, from, after }: Rest,
 ): AsyncGenerator<string> {
-  // A client that reads at once would otherwise get all pieces in one turn of the event loop.
+  // A fast client would otherwise get all chunks in one iteration of the event loop.
   const { pauseIfOver } = timeSlices(client)
   yield first
   for (let at = from; at < rows.length; ) {
     await pauseIfOver()
-    const { text, next } = piece(rows, at)
+    const { text, next } = chunkFrom(rows, at)
     yield text
     at = next
   }
   yield after
 }
 
-/** The rows from this one on, until they are a piece, and the place of the row after them. */
-function piece(rows: readonly unknown[], from: number): { text: string; next: number } {
+/** Returns the rows from this one on as one chunk, and the index of the row after them. */
+function chunkFrom(rows: readonly unknown[], from: number): { text: string; next: number } {
   let text = ''
   let at = from
-  while (at < rows.length && text.length < PIECE) {
+  while (at < rows.length && text.length < CHUNK_CHARACTERS) {
     text += at === 0 ? jsonOf(rows[at]) : `,${jsonOf(rows[at])}`
     at += 1
   }
   return { text, next: at }
 }
 
-/** Characters of all texts in a value, and a little for each value. */
+/** Estimates the size of a value: the characters of its texts, and some for each value. */
 function charactersIn(value: unknown): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 8

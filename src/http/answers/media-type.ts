@@ -1,8 +1,8 @@
 /** Reads the media type of a body, and chooses that of an answer by the `Accept` header. */
 
 /**
- * The offered type that the header prefers; the first one of several equals. The first offered type is also the
- * answer when the header is missing or matches no offered type: this is better than refusing.
+ * Returns the offered type that the header prefers; the first one of several equals, and also when the header is
+ * missing or matches none: this is better than refusing.
  *
  * @param exactOnly types that a `*` in the header does not match
  */
@@ -12,7 +12,7 @@ export function preferredType<Type extends string>(
   exactOnly: readonly NoInfer<Type>[] = [],
 ): Type {
   const parsed = (accept ?? '').split(',').map(rangeOf)
-  // Of equal ranges, the first counts.
+  // The first of equal ranges counts.
   const ranges = new Map(parsed.toReversed())
   const qualityOf = (type: Type) => {
     const containing = exactOnly.includes(type) ? [type] : [type, `${type.split('/')[0]}/*`, '*/*']
@@ -29,5 +29,5 @@ function rangeOf(text: string): [range: string, quality: number] {
   return [range, weight === undefined ? 1 : Number(weight.slice(2)) || 0]
 }
 
-/** The media type in a `Content-Type` header, without parameters. Case does not matter in it. */
+/** The media type in a `Content-Type` header, without parameters, in lower case. */
 export const mediaTypeOf = (contentType = ''): string => contentType.split(';', 1).join().trim().toLowerCase()

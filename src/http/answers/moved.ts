@@ -28,7 +28,7 @@ export function locationOf(
   base?: string,
 ): string | undefined {
   const [whole = '', ...query] = url.split('?')
-  // A client may name the scheme and the host, too.
+  // The URL may have a scheme and a host.
   const path = whole.replace(/^[a-z]+:\/\/[^/]*/i, '')
   const parts = path.split('/')
   const names = parts.map((part) => decoded(part).toLowerCase())

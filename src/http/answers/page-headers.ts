@@ -18,7 +18,7 @@ export function contentPolicy(own: Readonly<Record<string, string>> = {}): strin
     .join('; ')
 }
 
-/** The headers of a page with this policy, also for browsers that know only the older one about frames. */
+/** The headers of a page with this policy, with `X-Frame-Options` for older browsers. */
 export function pageHeaders(policy: string): Record<string, string> {
   return {
     'Content-Security-Policy': policy,

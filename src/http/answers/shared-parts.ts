@@ -11,17 +11,17 @@ const QUOTED = `"${MARK}"`
 /** The JSON of each part. */
 const texts = new WeakMap<object, string>()
 /** The value being serialized and the JSON of its parts in order; undefined outside of a serialization. */
-let written: { whole: unknown; parts: string[] } | undefined
+let current: { whole: unknown; parts: string[] } | undefined
 
 /** Marks a value as shared. It must not change from now on. */
 export function shared<T extends object>(part: T): T {
-  return Object.defineProperty(part, 'toJSON', { value: placeOf })
+  return Object.defineProperty(part, 'toJSON', { value: placeholderOf })
 }
 
 /** Replaces a part by the placeholder in our serialization; returns the part in any other. */
-function placeOf(this: object): object | string {
-  if (written === undefined || written.whole === this) return this
-  written.parts.push(partText(this))
+function placeholderOf(this: object): object | string {
+  if (current === undefined || current.whole === this) return this
+  current.parts.push(partText(this))
   return MARK
 }
 
@@ -31,22 +31,22 @@ function partText(part: object): string {
   return text
 }
 
-/** JSON in which the texts of parts are joined, not copied: many rows hold one text of their repository. */
+/** Serializes a value. Joins the texts of parts without copying: many rows share the text of their repository. */
 function write(whole: unknown): string {
-  const outer = written
+  const outer = current
   const parts: string[] = []
-  written = { whole, parts }
+  current = { whole, parts }
   try {
     const [first = '', ...others] = JSON.stringify(whole).split(QUOTED)
     return others.reduce((text, after, i) => `${text}${parts[i]}${after}`, first)
   } finally {
-    written = outer
+    current = outer
   }
 }
 
 /** Returns the same text as `JSON.stringify`. The value is an object, a list or null. */
 export function jsonOf(value: unknown): string {
   const isShared =
-    typeof value === 'object' && value !== null && 'toJSON' in value && value.toJSON === placeOf
+    typeof value === 'object' && value !== null && 'toJSON' in value && value.toJSON === placeholderOf
   return isShared ? partText(value) : write(value)
 }

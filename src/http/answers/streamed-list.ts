@@ -1,4 +1,4 @@
-/** Answers with a JSON array of any length: reads and sends it in parts, and never holds all of it. */
+/** Answers with a JSON array of any length: reads and sends it in parts, and never holds the whole. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
@@ -40,7 +40,7 @@ function inThisContext<T>(items: AsyncIterable<T>): AsyncIterable<T> {
 
 async function* arrayText(parts: AsyncIterable<readonly object[]>, client: string) {
   let before = '['
-  // An embedded store answers synchronously: each part is a piece of long work.
+  // An embedded store answers synchronously, so each part takes its own slice.
   await nextSlice(client)
   for await (const rows of parts) {
     if (rows.length === 0) continue

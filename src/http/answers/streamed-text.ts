@@ -1,14 +1,14 @@
-/** Answers with a text of any length: makes and sends it in parts, and never holds all of it. */
+/** Answers with a text of any length: creates and sends it in parts, and never holds the whole. */
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-/** How long answers may still take when the server stops. */
+/** Time that answers still have when the server stops, in milliseconds. */
 const GRACE_MS = 1000
 
 /**
- * Sends the parts when they come. Takes the next part when the client has read most of the parts before it. The
- * iteration ends when the client goes away. An error in the middle breaks the connection. HEAD gets only the
- * headers, without iterating. The connection closes at most a second after `ending` is aborted.
+ * Sends the parts as they arrive. Requests the next part when the client has read most of those before it. The
+ * iteration ends when the client disconnects. An error in the middle breaks the connection. HEAD gets only the headers,
+ * without iterating. The connection closes at most a second after `ending` is aborted.
  */
 export function sendStreamedText(
   request: FastifyRequest,

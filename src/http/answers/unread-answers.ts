@@ -24,17 +24,17 @@ interface Answer {
   /** Number of consecutive checks without progress. */
   still: number
   /** Gives its share back. */
-  give: () => void
+  release: () => void
 }
 
-/** Smaller answers are not counted: the system takes them at once, and connections are limited in number. */
+/** Minimum size of a counted answer, in bytes. The system buffers smaller ones. */
 export const COUNTED_FROM = 8 * 1024
 /** Memory of a streamed answer, in bytes. */
 const STREAM = 16 * 1024
 /** Memory of compressing an answer, in bytes; see `compression.ts`. */
 const COMPRESSION = 160 * 1024
 const CHECK_MS = 1000
-/** Number of checks without progress after which an answer may be evicted at the limit. */
+/** Number of checks without progress after which an answer may be evicted. */
 const STALLED = 3
 
 /**
@@ -49,12 +49,12 @@ export function limitUnreadAnswers(
   // Counts checks, not milliseconds: while the event loop was blocked, no client could read.
   const checkMs = Math.min(CHECK_MS, timeoutMs / STALLED)
   const patience = Math.ceil(timeoutMs / checkMs)
-  // In the order of their beginning.
+  // The oldest first.
   const answers = new Set<Answer>()
   let checking: NodeJS.Timeout | undefined
 
   function remove(answer: Answer): void {
-    answer.give()
+    answer.release()
     answers.delete(answer)
   }
 
@@ -62,8 +62,8 @@ export function limitUnreadAnswers(
     for (const answer of answers) {
       const { socket } = answer
       const sent = socket.bytesWritten - socket.writableLength
-      const moves = sent !== answer.sent || socket.writableLength === 0
-      answer.still = moves ? 0 : answer.still + 1
+      const hasProgress = sent !== answer.sent || socket.writableLength === 0
+      answer.still = hasProgress ? 0 : answer.still + 1
       answer.sent = sent
       if (answer.still < patience) continue
       limitReached('unread_time')
@@ -75,12 +75,12 @@ export function limitUnreadAnswers(
   }
 
   /** Evicts stalled clients to free bytes. Returns the exceeded limit when that is not enough. */
-  function makeRoom(network: string, bytes: number): 'network' | 'all' | undefined {
+  function evictStalled(network: string, bytes: number): 'network' | 'all' | undefined {
     for (const answer of answers) {
       const lacking = shares.lacking(network, bytes)
       if (lacking === undefined) return undefined
-      const loser = lacking === 'network' ? network : shares.largest()
-      if (answer.network !== loser || answer.still < STALLED) continue
+      const victim = lacking === 'network' ? network : shares.largest()
+      if (answer.network !== victim || answer.still < STALLED) continue
       remove(answer)
       limitReached('unread_bytes')
       answer.socket.destroy()
@@ -93,7 +93,7 @@ export function limitUnreadAnswers(
     if (size < COUNTED_FROM) return done(null, payload)
     const bytes = size + (request.headers['accept-encoding'] === undefined ? 0 : COMPRESSION)
     const network = networkOf(request.ip)
-    const lacking = makeRoom(network, bytes)
+    const lacking = evictStalled(network, bytes)
     if (lacking !== undefined) {
       limitReached('unread_bytes')
       if (payload instanceof Readable) payload.destroy()
@@ -102,8 +102,8 @@ export function limitUnreadAnswers(
       return done(new Refused(refuse[kind](reason)))
     }
     const { socket } = request.raw
-    const give = shares.take(network, bytes)
-    const answer = { network, socket, sent: socket.bytesWritten, still: 0, give }
+    const release = shares.take(network, bytes)
+    const answer = { network, socket, sent: socket.bytesWritten, still: 0, release }
     answers.add(answer)
     finished(reply.raw, () => remove(answer))
     checking ??= setInterval(check, checkMs).unref()

@@ -1,6 +1,6 @@
 /**
- * Reads JSON bodies that carry files in base64. A long one is decoded as it arrives and never becomes a part of the JSON
- * text: to scan, parse and validate megabytes of text at once would hold the event loop.
+ * Reads JSON bodies that carry files in base64. A long text is decoded as it arrives and never becomes a part of the
+ * JSON text: parsing and validating megabytes at once would block the event loop.
  */
 import { randomUUID } from 'node:crypto'
 import type { Readable } from 'node:stream'
@@ -9,8 +9,8 @@ import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { jsonParser, MAX_VALUES, tooManyValues } from './json-bodies.ts'
 
-/** A shorter text stays where it is. */
-const LONG = 16 * 1024
+/** Minimum length of a text that is decoded separately, in bytes. */
+const MIN_LONG = 16 * 1024
 
 /** Decoded base64 in parts; undefined for invalid base64. */
 export type Decoded = readonly Buffer[] | undefined
@@ -28,8 +28,8 @@ export function base64In(request: FastifyRequest, text: string): Decoded {
 }
 
 /**
- * Replaces the parser of JSON in this scope. `key`: the fields that hold base64. `maxTextBytes`: the most of a body without
- * its long base64; the limit of the whole is the route's `bodyLimit`.
+ * Replaces the parser of JSON in this scope. `key`: name of the fields with base64. `maxTextBytes`: maximum size of a
+ * body without its long base64; the limit of the whole body is the route's `bodyLimit`.
  */
 export function readBase64Bodies(
   app: FastifyInstance,
@@ -69,7 +69,7 @@ function scanned(
       if (bytes > most) return refuseTooLarge(most)
       const kept = scan.take(chunk)
       if (kept.bytes > maxTextBytes) refuseTooLarge(maxTextBytes)
-      // Each value may have a name. The parser counts exactly, but not before all has been scanned.
+      // Each value may have a name. The parser counts exactly, but only at the end of the body.
       else if (kept.strings > 2 * MAX_VALUES) refuseWith(tooManyValues(MAX_VALUES))
     }
     // As Fastify does: a truncated body, or one that contradicts its headers, is the client's error.
@@ -82,14 +82,14 @@ function scanned(
   })
 }
 
-/** Decodes base64 in pieces. Line feeds and carriage returns are left out. */
+/** Decodes base64 in chunks. Skips line feeds and carriage returns. */
 function createDecoder() {
   const parts: Buffer[] = []
   let rest = ''
   let isWrong = false
-  let isOver = false
+  let isPadded = false
 
-  /** Decodes the buffered text. Small pieces are joined first, because each part has an overhead. */
+  /** Decodes the buffered text if it has at least `least` characters: each decoded part has an overhead. */
   function decode(least: number): void {
     if (isWrong || rest.length < least) return
     const text = /[\r\n]/.test(rest) ? rest.replace(/[\r\n]/g, '') : rest
@@ -97,8 +97,8 @@ function createDecoder() {
     rest = text.slice(whole)
     if (whole === 0) return
     const quads = text.slice(0, whole)
-    isWrong = isOver || !/^[A-Za-z0-9+/]*={0,2}$/.test(quads)
-    isOver = quads.endsWith('=')
+    isWrong = isPadded || !/^[A-Za-z0-9+/]*={0,2}$/.test(quads)
+    isPadded = quads.endsWith('=')
     if (!isWrong) parts.push(Buffer.from(quads, 'base64'))
   }
 
@@ -106,7 +106,7 @@ function createDecoder() {
     take(piece: string): void {
       if (isWrong) return
       rest += piece
-      decode(LONG)
+      decode(MIN_LONG)
     },
     end(): Decoded {
       decode(0)
@@ -136,7 +136,7 @@ function createStringDecoder() {
 const LARGEST_BLOCK = 64 * 1024
 const SMALLEST_BLOCK = 512
 
-/** Keeps bytes that come in pieces, however small these are, in few buffers. */
+/** Collects chunks of any size in few buffers. */
 function createStore() {
   const blocks: Buffer[] = []
   let block = Buffer.alloc(0)
@@ -164,7 +164,7 @@ function createStore() {
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** Takes a JSON text in chunks, and takes out the long values of a key. The text need not be JSON. */
+/** Scans a JSON text in chunks, and removes the long values of a key. The text need not be valid. */
 function createScanner(key: string) {
   const token = randomUUID()
   const long = new Map<string, Decoded>()
@@ -177,11 +177,11 @@ function createScanner(key: string) {
   /** The last string, if it can be the key, and whether only a colon followed it. */
   let last = ''
   let isValue = false
-  /** The value of the key that is being read, while it may still be short. */
+  /** The current value of the key, while it may still be short. */
   let value: ReturnType<typeof createStore> | undefined
   let decoder: ReturnType<typeof createStringDecoder> | undefined
 
-  /** A part of a string, with its escapes. */
+  /** Takes a part of a string, with its escapes. */
   function inner(bytes: Buffer): void {
     if (decoder !== undefined) {
       decoder.take(bytes)
@@ -193,7 +193,7 @@ function createScanner(key: string) {
       return
     }
     value.put(bytes)
-    if (value.bytes() <= LONG) return
+    if (value.bytes() <= MIN_LONG) return
     decoder = createStringDecoder()
     decoder.take(value.all())
     value = undefined
@@ -217,7 +217,7 @@ function createScanner(key: string) {
     const hasEscapes =
       isEscape || chunk.subarray(from, quote === -1 ? chunk.length : quote).includes(BACKSLASH)
     if (!hasEscapes) return quote
-    // Byte by byte: to look for each escape by itself takes the square of the time.
+    // Byte by byte: a search for each escape would take quadratic time.
     for (let i = from; i < chunk.length; i++) {
       const code = chunk[i]
       if (isEscape) isEscape = false
@@ -240,7 +240,7 @@ function createScanner(key: string) {
     const quote = chunk.indexOf(QUOTE, from)
     const end = quote === -1 ? chunk.length : quote + 1
     const between = chunk.subarray(from, quote === -1 ? end : quote).toString('latin1')
-    // A value follows a colon and whitespace, which a chunk boundary may split.
+    // A value follows a colon and whitespace; a chunk may end within them.
     if (between.trim() !== '') isValue = between.trim() === ':'
     kept.put(chunk.subarray(from, end))
     if (quote === -1) return end

@@ -5,12 +5,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 
-/** Number of chunks of any size: a client may write its body in small pieces. */
+/** Number of chunks that may have any size: a client may write its body in small parts. */
 const FREE_CHUNKS = 1000
 /** Minimum average size of further chunks, in bytes. */
 const MIN_BYTES = 32
 
-/** The code of the error with which a connection ends that sends too many chunks. */
+/** Error code of a connection that sends too many chunks. */
 export const TOO_MANY_CHUNKS = 'ERR_TOO_MANY_CHUNKS'
 
 /** Closes the connection of a request with too many small chunks. Call it after `limitConnections`. */
@@ -21,7 +21,7 @@ export function limitChunks(app: FastifyInstance): void {
     let chunks = 0
     let bytes = 0
     let isOver = false
-    // Counted before the body is read: thousands of chunks may arrive in one turn of the event loop.
+    // Counted before the body is read: thousands of chunks may arrive in one iteration of the event loop.
     request.push = (chunk: Uint8Array | null, encoding?: BufferEncoding) => {
       if (isOver) return false
       chunks += 1

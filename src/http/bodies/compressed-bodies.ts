@@ -1,4 +1,4 @@
-/** Unfolds the bodies of requests that clients have compressed. */
+/** Decompresses the bodies of requests. */
 import { finished, type Readable } from 'node:stream'
 import { createGunzip, createInflate } from 'node:zlib'
 import type { FastifyInstance } from 'fastify'
@@ -27,40 +27,40 @@ export function decompressBodies(app: FastifyInstance): void {
     if (decoder === undefined) {
       return done(new Refused(refuse.unsupported('Content-Encoding: must be gzip, deflate or identity')))
     }
-    // The routes of uploads read the request itself.
+    // Upload routes read the raw request.
     if (mediaTypeOf(type).startsWith('multipart/')) {
       return done(new Refused(refuse.unsupported('Content-Encoding: a form with files must not have one')))
     }
-    // After the answer, the rest of the body is not unfolded.
+    // Decompress nothing after the answer.
     reply.raw.once('finish', () => decoder.destroy())
-    done(null, unfolded(payload, decoder))
+    done(null, decompressed(payload, decoder))
   })
 }
 
 /**
- * Unlike `pipeline`, it does not destroy the request when the body is damaged: then the answer would have no connection.
- * Fastify compares the `receivedEncodedLength` with the length that the head names.
+ * Unlike `pipeline`, it does not destroy the request when the body is damaged: then the answer would have no
+ * connection. Fastify compares `receivedEncodedLength` with the Content-Length.
  */
-function unfolded(body: Readable, decoder: ReturnType<typeof createGunzip>): Readable {
-  const unfolding = Object.assign(decoder, { receivedEncodedLength: 0 })
+function decompressed(body: Readable, decoder: ReturnType<typeof createGunzip>): Readable {
+  const output = Object.assign(decoder, { receivedEncodedLength: 0 })
   body.on('data', (chunk: Buffer) => {
-    unfolding.receivedEncodedLength += chunk.length
+    output.receivedEncodedLength += chunk.length
   })
   // Without a listener, an error would end the process.
   body.on('error', () => {})
   const unwatch = finished(body, { writable: false }, (error) => {
-    if (error) unfolding.destroy(error)
+    if (error) output.destroy(error)
   })
-  unfolding.once('error', (error) => {
+  output.once('error', (error) => {
     Object.assign(error, {
       statusCode: 400,
       message: 'the body is not what its Content-Encoding says, or breaks off',
     })
   })
-  unfolding.once('close', () => {
+  output.once('close', () => {
     unwatch()
-    body.unpipe(unfolding)
+    body.unpipe(output)
     body.resume()
   })
-  return body.pipe(unfolding)
+  return body.pipe(output)
 }

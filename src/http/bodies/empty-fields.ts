@@ -6,7 +6,7 @@
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** A schema, or the schemas that its value may have. */
+/** The alternatives of a schema; the schema itself without any. */
 const alternatives = (schema: unknown): Record<string, unknown>[] => {
   if (!isObject(schema)) return []
   return Array.isArray(schema.anyOf) ? schema.anyOf.flatMap(alternatives) : [schema]
@@ -43,7 +43,7 @@ export function withoutEmpty(schema: unknown, value: unknown): unknown {
 }
 
 /** Whether a value is a default. Typed clients of later versions send one for each unset field. */
-const saysNothing = (value: unknown) =>
+const isDefault = (value: unknown) =>
   value === null ||
   value === '' ||
   value === false ||
@@ -58,7 +58,7 @@ export function unknownFields(schema: unknown, value: unknown): { unknown: strin
   if (properties === undefined || !isObject(value)) return { unknown: [], known: [] }
   const known = Object.keys(properties)
   const unknown = Object.entries(value).flatMap(([name, field]) =>
-    known.includes(name) || saysNothing(field) ? [] : [name],
+    known.includes(name) || isDefault(field) ? [] : [name],
   )
   return { unknown, known }
 }

@@ -1,4 +1,4 @@
-/** Reads bodies of JSON, and limits how deeply they are nested and of how many values they consist. */
+/** Reads JSON bodies, and limits their nesting and their number of values. */
 import { StringDecoder } from 'node:string_decoder'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { nextSlice, scheduleWork } from '../../concurrency/event-loop.ts'
@@ -14,17 +14,17 @@ declare module 'fastify' {
   }
 }
 
-/** Deeper than any body that we ask for. Functions that call themselves for each level can work on such a value. */
+/** Maximum nesting, deeper than any body of the API. Recursive functions can process such a value. */
 const MAX_DEPTH = 32
 
 /**
- * More than any body has that we ask for, with many fields that we ignore. Each value takes time to make, however short
- * it is: four megabytes of them take a third of a second.
+ * Maximum number of values, more than any body of the API has. Parsing four megabytes of short values takes a third of
+ * a second.
  */
 export const MAX_VALUES = 10_000
 
-/** Number of bytes that are scanned at a time. */
-const PIECE = 128 * 1024
+/** Number of bytes scanned at a time. */
+const SLICE_BYTES = 128 * 1024
 
 /**
  * Replaces the JSON parser. A body that is nested too deeply gets 400, one with too many values 413, before it is
@@ -52,7 +52,7 @@ export function refuseOtherBodies(app: FastifyInstance): void {
       end(new Refused(refuse.unsupported(`send Content-Type: ${types.join(' or ')}`))),
     )
     payload.once('end', () => end(null))
-    // As fastify itself has it: a body that breaks off is the client's fault.
+    // As in Fastify: a truncated body is the client's error.
     payload.on('error', (error) =>
       end('statusCode' in error ? error : Object.assign(error, { statusCode: 400 })),
     )
@@ -61,7 +61,7 @@ export function refuseOtherBodies(app: FastifyInstance): void {
 
 type Done = (error: Error | null, body?: unknown) => void
 
-/** Creates the parser of complete bodies. A long one is parsed in pieces, with other work in between. */
+/** Creates the parser of complete bodies. Scans a long one in slices, with other work in between. */
 export function jsonParser(
   app: FastifyInstance,
 ): (request: FastifyRequest, body: Buffer, done: Done) => void {
@@ -73,8 +73,8 @@ export function jsonParser(
     const reader = createReader(maxValues)
     let at = 0
     const isRefused = () => {
-      const excess = reader.take(body.subarray(at, at + PIECE))
-      at += PIECE
+      const excess = reader.take(body.subarray(at, at + SLICE_BYTES))
+      at += SLICE_BYTES
       if (excess !== undefined) done(refusalOf(excess, maxValues))
       return excess !== undefined
     }
@@ -86,7 +86,7 @@ export function jsonParser(
       await nextSlice(schedulingKey(request))
       parse(request, reader.end(), done)
     }
-    // Many bodies may be complete in one turn of the event loop, and each is handled right after parsing.
+    // Many bodies may be complete in one iteration of the event loop, and each is handled right after parsing.
     scheduleWork(schedulingKey(request), () => {
       if (isRefused()) return
       if (at >= body.length) parse(request, reader.end(), done)
@@ -97,7 +97,7 @@ export function jsonParser(
 
 type Excess = 'depth' | 'values'
 
-/** The refusal of a body with more values than these. */
+/** Refuses a body with more values than `maxValues`. */
 export function tooManyValues(maxValues: number): Refused {
   limitReached('body_values')
   return new Refused(refuse.tooLarge(`the body has more than ${maxValues} values`))
@@ -119,20 +119,20 @@ const OBJECT = 123
 const END_OF_OBJECT = 125
 
 /**
- * Decodes bytes in pieces, and counts brackets and values outside of strings. It counts in the bytes, all ASCII, so a
- * refused body is never decoded.
+ * Decodes bytes in chunks, and counts brackets and values outside of strings. It counts bytes, because these characters
+ * are ASCII, so a refused body is never decoded.
  */
 function createReader(maxValues: number) {
   const decoder = new StringDecoder()
   let text = ''
   let depth = 0
-  /** The most that there can be: one at the beginning, and after each comma and each bracket one more. */
+  /** An upper bound: one value at the beginning, and one after each comma and each bracket. */
   let values = 1
   let inString = false
   let isEscaped = false
 
   function excessIn(bytes: Uint8Array): Excess | undefined {
-    // It begins with a character that does not count when its backslash was the last byte of the piece before.
+    // Skip the escaped character when the backslash was the last byte of the chunk before.
     let i = isEscaped ? 1 : 0
     isEscaped = false
     for (; i < bytes.length; i++) {
@@ -154,9 +154,9 @@ function createReader(maxValues: number) {
 
   return {
     /** Returns the exceeded limit so far. */
-    take(piece: Buffer): Excess | undefined {
-      const excess = excessIn(piece)
-      if (excess === undefined) text += decoder.write(piece)
+    take(chunk: Buffer): Excess | undefined {
+      const excess = excessIn(chunk)
+      if (excess === undefined) text += decoder.write(chunk)
       return excess
     },
     end: () => text + decoder.end(),

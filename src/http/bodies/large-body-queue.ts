@@ -7,13 +7,13 @@ import { createSemaphore, pauseAfter } from '../../concurrency/semaphore.ts'
 import { mediaTypeOf } from '../answers/media-type.ts'
 import { disconnectSignal } from '../requests/client-disconnect.ts'
 
-/** A body of more bytes is long. */
+/** Size above which a body is large, in bytes. */
 export const LARGE_BODY_BYTES = 16 * 1024
 
-/** How many are worked on at one time, and how many may wait: each holds its body. */
+/** Slots and places in the queue: each waiting request holds its body. */
 const LIMITS = { name: 'long_bodies', size: 4, share: 1, waiting: 256, waitingShare: 32 } as const
 
-/** A client is alone after this time without requests of other clients, in milliseconds. */
+/** Time without requests of other clients after which a client is alone, in milliseconds. */
 const ALONE_MS = 1000
 
 /**
@@ -34,13 +34,13 @@ export function queueLargeBodies(
   app.addHook('preHandler', (request, reply, done) => {
     const client = clientOf(request)
     seen(client)
-    if (!isLong(request)) return done()
+    if (!isLarge(request)) return done()
     const gone = disconnectSignal(reply)
-    slots.take(client, gone).then((give) => {
+    slots.take(client, gone).then((release) => {
       const began = now()
       working.set(request, () => {
-        if (isAlone(client)) give()
-        else later(give, pauseAfter(now() - began))
+        if (isAlone(client)) release()
+        else later(release, pauseAfter(now() - began))
       })
       done(gone.aborted ? gone.reason : undefined)
     }, done)
@@ -56,7 +56,7 @@ export function queueLargeBodies(
 /** Tracks whether a client is the only active one. */
 function watchClients(now: () => number) {
   let last = { client: '', at: Number.NEGATIVE_INFINITY }
-  /** When another one than the last one was here. */
+  /** Time of the last request of another client than the last one. */
   let otherAt = Number.NEGATIVE_INFINITY
   return {
     seen(client: string): void {
@@ -67,7 +67,7 @@ function watchClients(now: () => number) {
   }
 }
 
-function isLong({ headers, body }: FastifyRequest): boolean {
+function isLarge({ headers, body }: FastifyRequest): boolean {
   if (body === undefined || body === null || mediaTypeOf(headers['content-type']) !== 'application/json')
     return false
   // Without a length, the size is unknown before the body is read.

@@ -1,4 +1,4 @@
-/** Bounds the bodies of requests while they arrive: in time, and in bytes that are held in memory. */
+/** Limits bodies while they arrive: their time, and their bytes in memory. */
 import { finished } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type BudgetLimits, createBudget } from '../../concurrency/budget.ts'
@@ -9,7 +9,7 @@ import { mediaTypeOf } from '../answers/media-type.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether the body is written to disk as it comes. */
+    /** Whether the body is written to disk as it arrives. */
     streamsBody?: true
     /** Whether the route limits the time and memory of its body itself. */
     limitsBody?: true
@@ -17,28 +17,28 @@ declare module 'fastify' {
 }
 
 export interface BodyLimits extends BudgetLimits {
-  /** How long a body may take that is held in memory, in milliseconds. */
+  /** Time limit of a body held in memory, in milliseconds. */
   timeoutMs: number
 }
 
-/** A body that is written to disk as it comes may take as long as it needs, at no less than this many bytes a second. */
+/** Minimum speed of a body that is written to disk as it arrives, in bytes per second. It has no time limit. */
 const MIN_RATE = 4096
 
-/** Bodies that are being received. */
-export interface Arriving {
+/** The bodies being received. */
+export interface Received {
   bodies: number
-  /** Bytes that they may take in memory. */
+  /** Maximum memory of these bodies, in bytes. */
   bytes: number
 }
 
-/** The time is counted in this many checks: when the event loop was held up, no body could arrive. */
+/** Checks per time limit. Counts checks, because no body can arrive while the event loop is blocked. */
 const CHECKS = 4
 
 /**
  * Limits the bodies of all routes that are registered after this call. Bodies of git have their own limits: git may
  * pause for minutes while it packs. Returns a function that returns the bodies being received.
  */
-export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: BodyLimits): () => Arriving {
+export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: BodyLimits): () => Received {
   const shares = createBudget(limits)
   let bodies = 0
 
@@ -51,7 +51,7 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
     if (raw.complete && headers['content-encoding'] === undefined) return done(null, payload)
     const type = mediaTypeOf(headers['content-type'])
     const { limitsBody, streamsBody } = request.routeOptions.config
-    // A body of another type is not read by the route.
+    // The route reads only this type itself.
     if (limitsBody && type.startsWith('application/x-git-')) return done(null, payload)
     const isHeld = !type.startsWith('multipart/') && !streamsBody
     const network = networkOf(request.ip)
@@ -63,7 +63,7 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
       const reason = 'too many requests are on their way; try again'
       return done(new Refused(refuse[lacking === 'network' ? 'tooManyRequests' : 'unavailable'](reason)))
     }
-    const give = shares.take(network, bytes)
+    const release = shares.take(network, bytes)
     bodies += 1
     const { socket } = raw
     let received = socket.bytesRead
@@ -77,7 +77,7 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
       const error = Object.assign(new Error('the request takes too long'), {
         code: 'ERR_HTTP_REQUEST_TIMEOUT',
       })
-      // As node itself ends such a request: with 408, and the connection is closed.
+      // Ends the request as Node does: answers 408 and closes the connection.
       app.server.emit('clientError', error, socket)
     }, timeoutMs / CHECKS).unref()
     const end = () => {
@@ -85,17 +85,17 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
       socket.off('close', end)
       clearInterval(timer)
       bodies -= 1
-      give()
+      release()
     }
     const unwatch = finished(raw, end)
-    // After the last answer of a connection, node closes it, and a request that still comes gets no event.
+    // Node closes a connection after its last answer. A request that arrives later gets no event.
     socket.once('close', end)
     done(null, payload)
   })
   return () => ({ bodies, bytes: shares.held() })
 }
 
-/** The length that the body has, or the largest that it may have. One that is compressed may become that large. */
+/** Returns the length of a body; for an unknown length or a compressed body, the maximum. */
 function lengthOf(request: FastifyRequest): number {
   const most = request.routeOptions.bodyLimit ?? 0
   const { 'content-length': length, 'content-encoding': encoding } = request.headers

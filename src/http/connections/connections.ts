@@ -21,8 +21,8 @@ interface Connection {
   isBusy: boolean
   /** Waiting requests in order. */
   held: { request: IncomingMessage; begin: () => void }[]
-  /** Gives its place back. */
-  give: () => void
+  /** Frees its share of the limits. */
+  release: () => void
 }
 
 /**
@@ -31,18 +31,18 @@ interface Connection {
  */
 const MAX_REQUESTS = 16
 
-/** Names an open connection: the one end is this server, and the other end has no second one with the same port. */
-const placeOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket) =>
+/** Identifies an open connection by both addresses and ports. */
+const keyOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket) =>
   `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
 
 /**
- * When there are too many connections, the one without a request for the longest time is closed: of the newcomer's
- * network when that has too many, else of the network that has most. When none can be closed, the newcomer is.
+ * At the limit, closes the connection that has been idle longest: of the new connection's network if that has too many,
+ * else of the network with most connections. Closes the new connection if none is idle.
  *
- * @param isProxy whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit here.
- * @param leaving when it is aborted, each connection ends with its next answer, which says so: clients and proxies do
- *   not send a further request into a connection that is about to close
- * @returns how many connections are open now
+ * @param isProxy whether an address is a trusted proxy. It forwards for many clients, so it has no limit here.
+ * @param leaving after its abort, each answer says that it ends its connection: clients and proxies then send no
+ * further request into it
+ * @returns the number of open connections
  */
 export function limitConnections(
   app: FastifyInstance,
@@ -54,14 +54,14 @@ export function limitConnections(
   const connections = new WeakMap<Socket, Connection>()
   // A connection with TLS counts before its handshake, and then has another socket.
   const beforeHandshake = new Map<string, Connection>()
-  // In the order in which they became idle. A new one, which has had no request yet, is idle, too.
+  // The longest idle first. A new connection without a request is idle, too.
   const idle = new Set<Connection>()
   const hasTls = 'setSecureContext' in app.server
   let isClosing = false
   const open = new Set<Connection>()
 
   function end(connection: Connection): void {
-    connection.give()
+    connection.release()
     idle.delete(connection)
   }
 
@@ -77,7 +77,7 @@ export function limitConnections(
     return shares.lacking(network, 1) === undefined
   }
 
-  // Closes idle connections first, since they lose least, and then all.
+  // Closes idle connections first, because they lose least.
   rejectWhenOutOfDescriptors(app.server, () => {
     const [first] = idle.size > 0 ? idle : open
     if (first === undefined) return
@@ -97,39 +97,39 @@ export function limitConnections(
       socket.destroy()
       return
     }
-    const give = isLimited ? shares.take(network, 1) : () => {}
-    const connection: Connection = { socket, network, requests: 0, isBusy: false, held: [], give }
+    const release = isLimited ? shares.take(network, 1) : () => {}
+    const connection: Connection = { socket, network, requests: 0, isBusy: false, held: [], release }
     connections.set(socket, connection)
     idle.add(connection)
-    const place = placeOf(socket)
-    if (hasTls) beforeHandshake.set(place, connection)
+    const key = keyOf(socket)
+    if (hasTls) beforeHandshake.set(key, connection)
     open.add(connection)
     socket.once('close', () => {
       open.delete(connection)
       end(connection)
-      if (beforeHandshake.get(place) === connection) beforeHandshake.delete(place)
+      if (beforeHandshake.get(key) === connection) beforeHandshake.delete(key)
     })
   })
 
   app.server.on('secureConnection', (socket: Socket) => {
-    const place = placeOf(socket)
-    const connection = beforeHandshake.get(place)
-    beforeHandshake.delete(place)
+    const key = keyOf(socket)
+    const connection = beforeHandshake.get(key)
+    beforeHandshake.delete(key)
     // The connection closed meanwhile, or was evicted.
     if (connection === undefined) return void socket.destroy()
     connection.socket = socket
     connections.set(socket, connection)
   })
 
-  // Fastify's own listener comes after this one: a request that waits costs no more than its head.
-  const [work] = app.server.listeners('request')
-  if (work === undefined) throw new Error('nobody listens for requests')
+  // Fastify's own listener runs later: a waiting request costs only its head.
+  const [handler] = app.server.listeners('request')
+  if (handler === undefined) throw new Error('the server has no request listener')
   app.server.removeAllListeners('request')
 
   app.server.on('request', (request: IncomingMessage, answer: ServerResponse) => {
     const { socket } = request
     const connection = connections.get(socket)
-    if (connection === undefined) return void work.call(app.server, request, answer)
+    if (connection === undefined) return void handler.call(app.server, request, answer)
     if (leaving.aborted) answer.shouldKeepAlive = false
     connection.requests += 1
     idle.delete(connection)
@@ -141,15 +141,15 @@ export function limitConnections(
       connection.requests -= 1
       beginNext(connection)
       if (connection.requests > 0 || socket.destroyed) return
-      // An answer that began before the app was to close has promised to keep the connection.
+      // An answer that began before the shutdown has promised to keep the connection.
       if (isClosing) socket.destroySoon()
       else idle.add(connection)
     })
     // A request must not inherit the async context of earlier ones.
     const scope = new AsyncResource('REQUEST')
-    const begin = () => scope.runInAsyncScope(() => void work.call(app.server, request, answer))
+    const begin = () => scope.runInAsyncScope(() => void handler.call(app.server, request, answer))
     connection.held.push({ request, begin })
-    // Not before all has been read that came together: perhaps it is too much.
+    // Only after everything that arrived together has been read: it may exceed the limit.
     if (!connection.isBusy) process.nextTick(beginNext, connection)
     connection.isBusy = true
   })
@@ -162,7 +162,7 @@ export function limitConnections(
     last.destroy()
   }
 
-  // The answers must have the order of the requests anyway. An answer that waits for another one would only take memory.
+  // Answers must have the order of the requests, so an earlier one would only wait in memory.
   function beginNext(connection: Connection): void {
     const next = connection.socket.destroyed ? undefined : connection.held.shift()
     connection.isBusy = next !== undefined

@@ -7,7 +7,7 @@ const CODES: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE'])
 const isFull = (error: Error) => 'code' in error && CODES.has(error.code)
 
 /** Pause before the next attempt to reserve a descriptor, in milliseconds. */
-const AGAIN_MS = 1000
+const RETRY_MS = 1000
 
 /** Reserve descriptor, closed when no other is left. All servers of this process share it. */
 let spare: number | undefined
@@ -16,23 +16,23 @@ function keepSpare(): void {
   try {
     spare ??= openSync('/dev/null', 'r')
   } catch {
-    setTimeout(keepSpare, AGAIN_MS).unref()
+    setTimeout(keepSpare, RETRY_MS).unref()
   }
 }
 
 /**
  * Closes new connections at once while no file can be opened. Node does so with its own reserve descriptor, until
- * another thread takes it; then Node would retry the accept within one turn of the event loop forever. `free` closes
- * some connection of the server.
+ * another thread takes it; then Node would retry the accept within one iteration of the event loop forever. `free`
+ * closes one connection of the server.
  */
 export function rejectWhenOutOfDescriptors(server: Server, free: () => void = () => {}): void {
   keepSpare()
-  let turnsAway = false
+  let isRejecting = false
   server.on('error', (error) => {
     if (!isFull(error)) return
-    turnsAway = true
+    isRejecting = true
     setImmediate(() => {
-      turnsAway = false
+      isRejecting = false
       keepSpare()
     })
     if (spare === undefined) return free()
@@ -40,7 +40,7 @@ export function rejectWhenOutOfDescriptors(server: Server, free: () => void = ()
     spare = undefined
   })
   server.prependListener('connection', (socket: Socket) => {
-    if (!turnsAway) return
+    if (!isRejecting) return
     limitReached('open_files')
     socket.destroy()
   })

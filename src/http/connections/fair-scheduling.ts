@@ -1,4 +1,4 @@
-/** The scheduling key of a request: its network, and its account once that is known. */
+/** The scheduling key of a request: its account, or its network while the account is unknown. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { continueAs } from '../../concurrency/event-loop.ts'
 import { networkOf } from '../../config/address-ranges.ts'
@@ -6,17 +6,17 @@ import { disconnectSignal } from '../requests/client-disconnect.ts'
 
 const accounts = new WeakMap<FastifyRequest, string>()
 
-/** The key of its work, for `continueAs` and `nextSlice`. */
+/** Returns the key for `continueAs` and `nextSlice`. */
 export const schedulingKey = (request: FastifyRequest): string =>
   accounts.get(request) ?? networkOf(request.ip)
 
-/** A read is aborted when its client disconnects. A command finishes what it has begun. */
+/** Methods whose work is aborted when the client disconnects. Commands finish. */
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
 /**
- * From here on, the work of routes that are registered after this call counts for the account, so that clients behind
- * one address do not wait for a busy one. `accountOf` returns the key; null without an account. Long reads abort when
- * the client disconnects.
+ * Counts the work of routes that are registered after this call for the account, so that a busy client does not delay
+ * others behind its address. `accountOf` returns the key; null without an account. Long reads abort when the client
+ * disconnects.
  */
 export function scheduleByAccount(
   app: FastifyInstance,

@@ -1,4 +1,4 @@
-/** HTTP over TLS: the server, and a certificate that is replaced while the server runs. */
+/** HTTP over TLS: creates the server, and replaces its certificate while it runs. */
 import { createServer, type Server } from 'node:https'
 import type { FastifyBaseLogger, FastifyInstance, FastifyServerFactory } from 'fastify'
 import { ALLOW_MISSING_HOST } from '../requests/unreadable-requests.ts'
@@ -17,7 +17,7 @@ export async function requireCertificate(settings: {
   return await readCertificate({ cert, key }, NAMES)
 }
 
-/** Makes the server for fastify. `timeoutMs`: how long a handshake, and then the head of a request, may take. */
+/** Creates the server for Fastify. `timeoutMs`: time limit of a handshake, and of the head of a request. */
 export function httpsServer({ pair }: Certificate, timeoutMs: number): FastifyServerFactory {
   return (handler, options): Server => {
     const server = createServer(
@@ -26,7 +26,7 @@ export function httpsServer({ pair }: Certificate, timeoutMs: number): FastifySe
         ...ALLOW_MISSING_HOST,
         handshakeTimeout: timeoutMs,
         headersTimeout: timeoutMs,
-        // No limit for a whole request: bodies have limits of their own.
+        // No limit for a whole request: bodies have their own limits.
         requestTimeout: 0,
         connectionsCheckingInterval: Math.min(timeoutMs / 4, 5000),
       },
@@ -46,7 +46,7 @@ export function renewHttps(
   everyMs?: number,
 ): void {
   const use = (pair: TlsPair) => {
-    // Typed as a server without TLS, because the routes do not care.
+    // The app's type has a server without TLS.
     const { server }: { server: object } = app
     if (!('setSecureContext' in server) || typeof server.setSecureContext !== 'function') return
     Reflect.apply(server.setSecureContext, server, [pair])

@@ -6,9 +6,9 @@ import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 
 /**
- * A client behind a proxy may have as many requests without a complete answer as another may have connections; a further
- * one is answered with 429, or with 503 when all clients together have too many. Counts the requests of all routes that
- * are registered after this call.
+ * Limits requests without a complete answer, for a client behind a proxy as connections for another client. Answers a
+ * further one with 429, or with 503 when all clients together have too many. Counts the requests of all routes that are
+ * registered after this call.
  */
 export function limitProxiedRequests(
   app: FastifyInstance,

@@ -3,24 +3,24 @@ import type { FastifyBaseLogger } from 'fastify'
 import { ConfigError } from '../../config/config.ts'
 import { type Certificate, readCertificate, type TlsPair } from './tls-files.ts'
 
-/** Certificates are renewed days before they end, so this is soon enough. */
-const LOOK_EVERY_MS = 30_000
+/** Interval of the checks. Certificates are renewed days before they expire. */
+const CHECK_MS = 30_000
 
 /**
  * Watches the files. When both have changed to a matching pair, calls `use`. Unusable files are logged once, and the
- * current certificate stays. Returns a function that stops it.
+ * current certificate stays. Returns a function that ends the watch.
  */
 export function renewCertificate(
   { files, names, pair }: Certificate,
   use: (pair: TlsPair) => void,
   log: FastifyBaseLogger,
-  everyMs = LOOK_EVERY_MS,
+  everyMs = CHECK_MS,
 ): () => void {
   let current = pair
   let problem = ''
-  let isLooking = false
+  let isChecking = false
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     try {
       const { pair: next } = await readCertificate(files, names)
       problem = ''
@@ -36,12 +36,12 @@ export function renewCertificate(
   }
 
   const timer = setInterval(() => {
-    if (isLooking) return
-    isLooking = true
-    look()
+    if (isChecking) return
+    isChecking = true
+    check()
       .catch((error: unknown) => log.error({ err: error }, 'the certificate could not be replaced'))
       .finally(() => {
-        isLooking = false
+        isChecking = false
       })
   }, everyMs).unref()
   return () => clearInterval(timer)

@@ -17,10 +17,10 @@ export interface TlsPair {
   key: Buffer
 }
 
-/** A certificate in use, and where it came from. */
+/** A certificate in use, and its source. */
 export interface Certificate {
   files: TlsFiles
-  /** The settings that have the paths. */
+  /** The settings with the paths. */
   names: { cert: SettingName; key: SettingName }
   pair: TlsPair
 }
@@ -35,7 +35,7 @@ async function using<T>(setting: SettingName, problem: string, work: () => T): P
 }
 
 /**
- * Checks the files now, so that the start fails, not the first client.
+ * Reads and checks the files, so that startup fails instead of the first client.
  * @throws ConfigError with the setting's name
  */
 export async function readCertificate(files: TlsFiles, names: Certificate['names']): Promise<Certificate> {

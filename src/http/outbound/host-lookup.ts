@@ -6,19 +6,19 @@ import { lookup, Resolver } from 'node:dns/promises'
 import { rejectOnAbort } from '../../concurrency/coalesce.ts'
 import { createSemaphore } from '../../concurrency/semaphore.ts'
 
-/** The host of a URL, as look-ups and connections take it. */
+/** The host of a URL, without the brackets of an IPv6 address. */
 export const hostOf = (url: URL) => url.hostname.replace(/^\[(.*)\]$/, '$1')
 
 /** Resolves to the addresses of a host name. @throws when it has none, or when the signal aborts */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<string[]>
 
-/** For the first of two questions, in milliseconds. */
-const QUESTION_MS = 3000
-/** How long IPv6 may take after IPv4, in milliseconds: some name servers do not answer for IPv6. */
+/** Timeout of the first of two attempts, in milliseconds. */
+const ATTEMPT_MS = 3000
+/** Time limit of the IPv6 look-up after IPv4, in milliseconds: some name servers do not answer for IPv6. */
 const IPV6_MS = 1000
 /**
- * The most addresses of each kind that count. An answer may have thousands. Each of them costs a check, and is tried for
- * a quarter of a second when those before it do not answer.
+ * Maximum number of used addresses of each kind. An answer may have thousands, and a connection tries each for a
+ * quarter of a second.
  */
 const MAX_ADDRESSES = 8
 
@@ -29,9 +29,9 @@ const MAX_ADDRESSES = 8
 export function bySystem(look: (host: string) => Promise<{ address: string }[]> = lookupAll): Resolve {
   const threads = createSemaphore({ size: 1 })
   return async (host, signal) => {
-    const give = await threads.take(host, signal)
+    const release = await threads.take(host, signal)
     // The thread stays blocked until the look-up ends, even after an abort.
-    const found = look(host).finally(give)
+    const found = look(host).finally(release)
     return (await rejectOnAbort(found, signal, () => {})).map(({ address }) => address)
   }
 }
@@ -46,7 +46,7 @@ export function byDns(servers?: readonly string[]): Resolve {
   return async (host, signal) => {
     if (host === 'localhost' || host.endsWith('.localhost')) return ['127.0.0.1', '::1']
     signal.throwIfAborted()
-    const resolver = new Resolver({ timeout: QUESTION_MS, tries: 2 })
+    const resolver = new Resolver({ timeout: ATTEMPT_MS, tries: 2 })
     if (servers !== undefined) resolver.setServers(servers)
     const giveUp = () => resolver.cancel()
     let timer: NodeJS.Timeout | undefined

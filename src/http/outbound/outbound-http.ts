@@ -9,7 +9,7 @@ import { isIP, type LookupFunction } from 'node:net'
 import { type AllowedHosts, isOutside } from '../../config/outside-addresses.ts'
 import { byDns, bySystem, hostOf, type Resolve } from './host-lookup.ts'
 
-/** The address of a URL is not one to which users may make the server connect. */
+/** Users may not make the server connect to this address. */
 export class InternalAddress extends Error {
   override readonly name = 'InternalAddress'
 
@@ -18,29 +18,29 @@ export class InternalAddress extends Error {
   }
 }
 
-/** Another server redirected too often, or to something other than a web address. */
+/** A server redirected too often, or to an address other than a web address. */
 export class BadRedirect extends Error {
   override readonly name = 'BadRedirect'
 }
 
-/** The connection ended without an answer of HTTP. */
+/** The connection ended without an HTTP answer. */
 class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
 }
 
 const MAX_REDIRECTS = 3
-/** Redirects that keep the method and the body: a delivery without its body is useless. */
+/** Redirects to follow, always with the method and the body: a delivery without its body is useless. */
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 307, 308])
 /** Maximum number of bytes that are read of an answer, which is discarded. */
 const MAX_ANSWER_BYTES = 64 * 1024
-/** Maximum number of interim answers such as `103 Early Hints`, whose bytes do not count. */
-const MAX_ANNOUNCED = 10
+/** Maximum number of interim answers such as `103 Early Hints`, whose bytes are not counted. */
+const MAX_INTERIM = 10
 
 export interface OutboundPost {
   url: URL
   headers: Readonly<Record<string, string>>
   body: string
-  /** Sent to the origin of `url` only, and not where it redirects to. */
+  /** Sent only to the origin of `url`, not to redirects to another origin. */
   authorization?: string | undefined
   signal: AbortSignal
 }
@@ -49,13 +49,13 @@ export interface OutboundHttp {
   /** Returns why a URL is never allowed, without a look-up; undefined when it may be. */
   problem(url: URL): string | undefined
   /**
-   * Sends a POST, and resolves to the status of the answer when all of it was read, or enough.
+   * Sends a POST, and resolves to the status of the answer when it was read to its end or limit.
    * @throws InternalAddress, BadRedirect, NoAnswer, errors of DNS, of connections and of TLS, and the signal's reason
    */
   post(request: OutboundPost): Promise<number>
 }
 
-/** `resolve`: instead of the name servers and the system. */
+/** `resolve` replaces the name servers and the system. */
 export function createOutboundHttp(allowed: AllowedHosts, resolve?: Resolve): OutboundHttp {
   const fromDns = resolve ?? byDns()
   /** Hosts that the operator allows may be in the system's hosts file. */
@@ -99,15 +99,15 @@ export function createOutboundHttp(allowed: AllowedHosts, resolve?: Resolve): Ou
     requireUsable(url)
     const start = url.protocol === 'https:' ? httpsRequest : httpRequest
     return new Promise((answered, reject) => {
-      // An agent of its own: a connection that is kept open was checked for another URL.
+      // No shared agent: a kept connection was checked for another URL.
       const lookup = lookupUntil(signal)
       const request = start(url, { method: 'POST', headers, lookup, signal, agent: false })
       request.on('error', (error) => reject(signal.aborted ? signal.reason : error))
       request.on('response', answered)
-      let announced = 0
+      let interim = 0
       request.on('information', () => {
-        announced += 1
-        if (announced > MAX_ANNOUNCED) request.destroy(new NoAnswer('the answer was only announced'))
+        interim += 1
+        if (interim > MAX_INTERIM) request.destroy(new NoAnswer('too many interim answers'))
       })
       // An answer that changes to another protocol is neither a response nor an error: Node only closes the connection.
       request.on('close', () => reject(new NoAnswer('the connection ended without an answer')))
@@ -151,8 +151,8 @@ export function createOutboundHttp(allowed: AllowedHosts, resolve?: Resolve): Ou
 function redirected(from: URL, location: string): URL {
   const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined
   if (to === undefined || (to.protocol !== 'https:' && to.protocol !== 'http:'))
-    throw new BadRedirect('a redirect to something that is no web address')
-  // Credentials in a redirect are not the user's.
+    throw new BadRedirect('a redirect to an address other than http or https')
+  // Drop credentials that the other server chose.
   to.username = ''
   to.password = ''
   return to

@@ -1,4 +1,4 @@
-/** The path below which clients reach the server. A proxy may serve Mergelog below one; otherwise it is empty. */
+/** The path prefix of all addresses, when a proxy serves Mergelog below one; otherwise empty. */
 export const basePath = (publicUrl: string): string => new URL(publicUrl).pathname.replace(/\/$/, '')
 
 /**

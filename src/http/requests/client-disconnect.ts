@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events'
 import type { FastifyReply } from 'fastify'
 import { ErrorWithRefusal, refuse } from '../../errors/refusal.ts'
 
-/** Reason of the abort. It is not a failure of the server, and the answer is never read. */
+/** Reason of the abort: not a failure of the server. */
 class ClientDisconnected extends ErrorWithRefusal {
   readonly refusal = refuse.timedOut(this.message)
 }
@@ -11,7 +11,7 @@ class ClientDisconnected extends ErrorWithRefusal {
 /** Aborts when the client goes away before its answer is complete. */
 export function disconnectSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController()
-  // All that one request does at the same time listens. Node would take it for a leak.
+  // All concurrent work of a request listens. Node would report a leak.
   setMaxListeners(0, gone.signal)
   const { raw } = reply
   const closed = () => {

@@ -6,9 +6,10 @@ import { coded, Refused, refuse } from '../../errors/refusal.ts'
 const READING = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 
 /**
- * Browsers send this server's credentials with requests of every page, also of a hostile one. They tell the origin in
- * `Sec-Fetch-Site`, which pages cannot set, and older ones in `Origin`. A client that sends neither is not a browser.
- * @param publicUrl where clients reach the server: the origin of its own pages, together with the request's own host
+ * Browsers send this server's credentials with the requests of every page, also of a hostile one. They send the origin
+ * in `Sec-Fetch-Site`, which pages cannot set; older browsers send `Origin`. A client that sends neither is not a
+ * browser.
+ * @param publicUrl the server's address; its pages and those of the request's own host are trusted
  * @param trusted further origins whose pages may change things
  */
 export function refuseCrossSite(

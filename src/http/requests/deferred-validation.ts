@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Why the body could not be parsed: it is not JSON, for example. */
+    /** The error of parsing the body. */
     bodyProblem: Error | null
   }
 }
@@ -19,7 +19,7 @@ export const hasValidBody = ({
 
 type Done = (error: Error | null, body?: unknown) => void
 
-/** For parsers: stores the error of a body for the handler, on routes that validate late. */
+/** Returns the callback of a parser: on routes that validate late, it stores the error for the handler. */
 export const deferToHandler =
   (request: FastifyRequest, done: Done): Done =>
   (error, body) => {

@@ -12,14 +12,14 @@ export interface Page {
 }
 
 /**
- * A longer address is not repeated in links: up to four of them must fit into the 16 KiB that many clients take as the
- * head of an answer.
+ * Maximum length of an address with paging links. Four links must fit into 16 KiB, the largest head of an answer that
+ * many clients read.
  */
 const MAX_LINKED = 3000
 
 const TRUNCATED = 'Mergelog-Truncated'
 
-/** The types are strings, because a value that is not a number means the default and must not be an error. */
+/** The types are strings, because an invalid number means the default and must not be an error. */
 export const PageQuery = {
   page: OptionalText('page number, 1-based'),
   limit: OptionalText('page size'),
@@ -35,8 +35,8 @@ export function pageOf(query: { page?: string; limit?: string }, config: Config)
 }
 
 /**
- * The requested page of a list that comes whole when the request names neither a page nor its size. Clients that read
- * page after page until one is empty name them.
+ * The requested page of a list that is complete by default: undefined when the request names neither a page nor its
+ * size. Clients that read pages until one is empty name them.
  */
 export function wantedPage(query: { page?: string; limit?: string }, config: Config): Page | undefined {
   return query.page || query.limit ? pageOf(query, config) : undefined
@@ -75,7 +75,7 @@ export function sendPaging(
   reply.header('Link', links.join(', '))
 }
 
-/** For a list that comes whole: the total, and one page that is the first and the last. */
+/** Sets the headers of a complete list: the total, and a single page. */
 export function sendOnePage(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -1,6 +1,6 @@
 /** Reads ids and indexes in paths and queries. */
 
-/** The number in a path; undefined when it is not a positive integer up to `Number.MAX_SAFE_INTEGER`. */
+/** Parses a number in a path; undefined unless it is a positive integer up to `Number.MAX_SAFE_INTEGER`. */
 export function pathNumber(text: string): number | undefined {
   if (!/^[1-9]\d{0,15}$/.test(text)) return undefined
   const number = Number(text)

@@ -1,10 +1,10 @@
-/** Parameters of a query that may come several times: `?status-types=read&status-types=pinned`, or `status-types[]=read`. */
+/** Repeatable parameters of a query: `?status-types=read&status-types=pinned`, or `status-types[]=read`. */
 import { Type } from 'typebox'
 
 export const RepeatedText = (description: string) =>
   Type.Optional(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 50 })], { description }))
 
-/** All values of such a parameter, without empty ones. */
+/** Returns all values of a repeatable parameter, without empty ones. */
 export function textsOf(value: string | readonly string[] | undefined): string[] {
   return (typeof value === 'string' ? [value] : [...(value ?? [])]).filter((text) => text !== '')
 }
@@ -17,7 +17,7 @@ export function namesIn(value: string | readonly string[] | undefined): string[]
 
 const BRACKETS = /([?&][^?&=[%]+)(?:\[|%5B)\d*(?:\]|%5D)(?==)/gi
 
-/** The URL of a request with `labels=a&labels=b` for `labels[]=a&labels[]=b` or `labels[0]=…`, as axios sends lists. */
+/** Rewrites lists in a URL as axios sends them: `labels=a&labels=b` for `labels[]=a&labels[]=b` or `labels[0]=…`. */
 export function urlWithPlainNames(url: string): string {
   return url.includes('?') ? url.replace(BRACKETS, '$1') : url
 }

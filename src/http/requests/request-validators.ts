@@ -1,4 +1,4 @@
-/** The validators of requests, compiled at their first request: compiling all would take most of the start time. */
+/** The validators of requests, compiled at their first request: compiling all would take most of the startup. */
 import { Ajv, type AnySchema, type ErrorObject, str, type ValidateFunction } from 'ajv'
 import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
 import { unknownFields, withoutEmpty } from '../bodies/empty-fields.ts'
@@ -7,11 +7,11 @@ import { unknownFields, withoutEmpty } from '../bodies/empty-fields.ts'
 const PROBLEM = 'x-problem'
 
 /**
- * No coercion: "1" is not 1. `addUsedSchema: false`: schemas have no ids.
- * One for the process: servers of the same routes share what it has compiled.
+ * No coercion: "1" is not 1. `addUsedSchema: false`: schemas have no ids. All servers of a process share the compiled
+ * schemas.
  */
 const ajv = new Ajv({
-  // Our own schemas need no check themselves: to compile the schema of schemas takes 0.1 s of a start.
+  // Our own schemas need no validation: compiling the meta schema would take 0.1 s at startup.
   meta: false,
   validateSchema: false,
   coerceTypes: false,
@@ -23,7 +23,7 @@ const ajv = new Ajv({
   keywords: [PROBLEM],
 })
 
-/** The most bytes that a text may have as JSON: a character takes up to six. The name is an extension of OpenAPI's. */
+/** Schema keyword: maximum size of a text as JSON, in bytes. A character takes up to six. */
 export const MAX_JSON_BYTES = 'x-max-json-bytes'
 
 ajv.addKeyword({
@@ -31,14 +31,14 @@ ajv.addKeyword({
   type: 'string',
   schemaType: 'number',
   validate: (most: number, text: string) =>
-    // Most texts are far too short for the limit, which a glance shows.
+    // The first comparison is cheap, and enough for most texts.
     6 * text.length <= most || Buffer.byteLength(JSON.stringify(text)) - '""'.length <= most,
   error: { message: ({ schema }) => str`must NOT have more than ${schema} bytes` },
 })
 
 /** The validator of a schema. Removes unset values from a body first, and refuses unknown fields. */
 export const validatorOf: FastifySchemaCompiler<AnySchema> = ({ schema, httpPart, url = '' }) => {
-  const check = compiledLater(schema)
+  const check = lazyCheck(schema)
   if (httpPart !== 'body') return check
   return (body: unknown) => {
     const value = withoutEmpty(schema, body)
@@ -57,8 +57,8 @@ interface Check {
   errors?: ErrorObject[] | null
 }
 
-/** The check of a schema, which is compiled when it is needed: that takes milliseconds. */
-function compiledLater(schema: AnySchema): Check {
+/** Checks by a schema, which is compiled at the first use: that takes milliseconds. */
+function lazyCheck(schema: AnySchema): Check {
   let compiled: ValidateFunction | undefined
   const check: Check = (value) => {
     compiled ??= ajv.compile(schema)
@@ -69,7 +69,7 @@ function compiledLater(schema: AnySchema): Check {
   return check
 }
 
-/** For fastify, an absent body is null. */
+/** For Fastify, an absent body is null. */
 const NO_BODY = {
   keyword: 'required',
   instancePath: '',

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { Refused, refuse } from '../../errors/refusal.ts'
 
-/** For the router. */
+/** Option of the router. */
 export const IGNORE_SLASH = { ignoreTrailingSlash: true } as const
 
 /**

@@ -1,4 +1,4 @@
-/** Gives the errors that Node answers before routing the body of all other errors. */
+/** Answers requests that fail before routing, with the body of all other errors. */
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -14,7 +14,7 @@ interface Problem {
 
 const MALFORMED: Problem = { status: 400, message: 'the request is not valid HTTP' }
 
-/** By the code of the error: node's, or our own. */
+/** By error code: Node's, or our own. */
 const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
   [
     'ERR_HTTP_REQUEST_TIMEOUT',
@@ -36,8 +36,8 @@ const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
 ])
 
 /**
- * Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. `refused` hears
- * of each.
+ * Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. `refused` is
+ * called for each.
  */
 export function refuseUnreadable(
   docsUrl: () => string,
@@ -70,7 +70,7 @@ export function ignoreExpectations(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 }
 
-/** For the server: node would answer 400 without a body. `refuseAmbiguous` refuses such requests. */
+/** Option of the server: Node would answer 400 without a body. `refuseAmbiguous` refuses such requests. */
 export const ALLOW_MISSING_HOST = { requireHostHeader: false } as const
 
 /**
