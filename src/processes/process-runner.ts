@@ -214,7 +214,7 @@ export function createProcessRunner(
           stopped = error.message
           log.error({ err: error, process: manager.name }, `the process has stopped: ${stopped}`)
           // A newer server may know the event.
-          if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
+          if (holder !== undefined) await shared?.release(name, holder).catch(() => {})
           holder = undefined
           return
         }
@@ -245,7 +245,7 @@ export function createProcessRunner(
       // Saves the next start from skipping the same events again.
       if (isSkipped && (shared === undefined || holder !== undefined)) await moveCheckpoint().catch(() => {})
       // If this fails, another server takes the process when this server's membership expires.
-      if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
+      if (holder !== undefined) await shared?.release(name, holder).catch(() => {})
     },
     lease,
     status(): ProcessStatus {

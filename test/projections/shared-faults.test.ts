@@ -96,9 +96,9 @@ function troubled(random: Random, faults: { oneIn: number }) {
         read: (names) => call(() => shared.read(names)),
         take: (...args) => call(() => shared.take(...args)),
         move: (...args) => call(() => shared.move(...args)),
-        want: (...args) => call(() => shared.want(...args)),
+        request: (...args) => call(() => shared.request(...args)),
         remove: (...args) => call(() => shared.remove(...args)),
-        give: (...args) => call(() => shared.give(...args)),
+        release: (...args) => call(() => shared.release(...args)),
       },
     }
   }

@@ -19,7 +19,7 @@ function inLetters(number: number): string {
   return number < 26 ? last : inLetters(Math.floor(number / 26)) + last
 }
 
-/** `inSnapshot` returns the generation in a snapshot. */
+/** Maps collections by `numberOf`, and those of a snapshot by `inSnapshot`. */
 export function generationStore(
   store: ReadStore,
   numberOf: (name: string) => Promise<number>,
@@ -59,8 +59,8 @@ export function generationStore(
       })
       await shared.move(new Map(entries), holder)
     },
-    give: async (name, holder, to) => shared.give(nameOf(name, await numberOf(name)), holder, to),
-    want: async (name, by) => shared.want(nameOf(name, await numberOf(name)), by),
+    release: async (name, holder, to) => shared.release(nameOf(name, await numberOf(name)), holder, to),
+    request: async (name, by) => shared.request(nameOf(name, await numberOf(name)), by),
     remove: async (name, before) => shared.remove(nameOf(name, await numberOf(name)), before),
   }
 
@@ -76,7 +76,7 @@ export function generationStore(
     range: async (collection, range) => store.range(await storedAs(collection), range),
     async snapshot() {
       const snapshot = await store.snapshot()
-      // The generations may have been exchanged since: use the one that was current in the snapshot.
+      // The generations may have been exchanged since: use the one of the snapshot.
       const numberThen = (name: string) => inSnapshot(snapshot, name)
       const wasStoredAs = storedNameBy(numberThen)
       const reads: Pick<ReadSnapshot, 'checkpoint' | 'range'> = {

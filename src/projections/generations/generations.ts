@@ -1,9 +1,8 @@
 /**
  * Generations of each collection in one read store: the current one, which queries read, and a spare one, which a
- * rebuild fills. `generation-store.ts` maps the usual name of a collection to a generation. One write makes the spare
- * generation current.
- * This file is for the embedded store, which alternates two generations. See `shared-generations.ts` for a store that
- * several servers share.
+ * rebuild fills. `generation-store.ts` maps the name of a collection to a generation. One write makes the spare
+ * generation current. This file is for the embedded store, which alternates two generations; `shared-generations.ts` is
+ * for a shared store.
  */
 import { LOG_START } from '../../events/store/event-store.ts'
 import type { AnyCollection, Checkpoint, ReadStore } from '../store/read-store.ts'
@@ -12,7 +11,7 @@ import { generationStore } from './generation-store.ts'
 export interface Generations {
   /** The generation that queries read and the projector writes. */
   current: ReadStore
-  /** The generation that a rebuild fills. A checkpoint belongs to the generation of its collection. */
+  /** The generation that a rebuild fills. Checkpoints belong to the generation of their collection. */
   spare: ReadStore
   /**
    * Empties the spare generation for a fold of this version. A rebuild begins with it. Resolves to a function that

@@ -1,4 +1,4 @@
-/** Recent events, which tell the documents that another server has changed in the read models that it writes. */
+/** Recent events, which show the documents that other servers have changed in their read models. */
 import { LOG_START, type Position } from '../../events/store/event-store.ts'
 import type { ReadModel } from '../projector/read-model.ts'
 import { eventsFor, type ReadBatch } from '../projector/readable-events.ts'
@@ -13,7 +13,7 @@ export function createRecentBatches() {
   let batches: { read: ReadBatch; last: Position; size: number }[] = []
   let kept = 0
   let characters = 0
-  /** Events up to here are not kept. */
+  /** Position of the last dropped event. */
   let from: Position = LOG_START
 
   function dropFirst(): void {
@@ -25,7 +25,7 @@ export function createRecentBatches() {
   }
 
   return {
-    /** Starts again: the next batch is the first after this position. */
+    /** Starts anew: the next batch is the first after this position. */
     restart(after: Position): void {
       batches = []
       kept = 0
@@ -44,8 +44,8 @@ export function createRecentBatches() {
       while (batches[0] !== undefined && batches[0].last <= upTo) dropFirst()
     },
     /**
-     * Returns how far the events after a position touch no document of a model and, if one does, the end of its batch.
-     * A model with all events up to `after` then has all up to there.
+     * Returns the position up to which the events after `after` touch no document of a model and, if one does, the end
+     * of its batch. A model with all events up to `after` then has all up to there.
      */
     untouched(model: ReadModel, after: Position): { upTo: Position; touchedBy?: Position } {
       let upTo = after
@@ -59,7 +59,7 @@ export function createRecentBatches() {
       return { upTo }
     },
     /**
-     * Returns the documents of a model that the events after one position, up to another, touch; undefined for any
+     * Returns the documents of a model that the events after `after`, up to `upTo`, touch; undefined when it may be any
      * document.
      */
     touched(model: ReadModel, after: Position, upTo: Position): Touched[] | undefined {

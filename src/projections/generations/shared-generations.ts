@@ -16,14 +16,14 @@ const numbersOf = (name: string) => `${name}.generation`
 /** Its `version` is the current generation of a fold's version. */
 const rowOf = (name: string, version: number) => `${name}.v${version}`
 
-/** Number of the latest generations that are checked for orphans. It exceeds the number that can have failed. */
+/** Number of the latest generations that are checked for orphans, more than can have failed. */
 const EARLIER = 30
 const MAX_ATTEMPTS = 10
-/** How long a generation of another version stays without a writer, in milliseconds: its servers may start again. */
+/** Time that a generation of another version stays without a writer, in milliseconds: its servers may restart. */
 const UNHELD_MS = 600_000
 /**
- * How long a replaced generation stays for running reads, in milliseconds. Other nodes learn of the new one within a
- * second; a read takes at most 30 s, and may begin again.
+ * Time that a replaced generation stays for running reads, in milliseconds. Other nodes learn of the new one within a
+ * second; a read takes at most 30 s, and may be repeated.
  */
 const REPLACED_MS = 120_000
 
@@ -45,7 +45,7 @@ export function sharedGenerations(
 ): Generations {
   const known = new Map<string, Promise<Known>>()
   let exchanged: (collection: string) => void = () => {}
-  /** Generations without a writer, as they were when that was first seen. */
+  /** Generations without a writer, as first seen without one. */
   const unheld = new Map<string, { position: number; since: number }>()
 
   const currentIn = async ({ checkpoint }: Pick<ReadStore, 'checkpoint'>, name: string) => {
@@ -75,7 +75,7 @@ export function sharedGenerations(
       const after: Checkpoint = { position: highest + 1, version: row?.version ?? 0 }
       if (await store.moveCheckpoint(numbersOf(name), row, after)) return highest + 1
     }
-    throw new StoreUnavailable(`too many servers make generations of ${name} at the same time`)
+    throw new StoreUnavailable(`too many servers create generations of ${name} at the same time`)
   }
 
   /** Chooses the generation of this version unless another server has done so. */
@@ -181,7 +181,7 @@ export function sharedGenerations(
         throw new ReplacedMeanwhile(name)
       know(name, next, current)
       // If this fails, it counts as leased until this server is gone.
-      await shared.give(nameOf(name, current), holder).catch(() => {})
+      await shared.release(nameOf(name, current), holder).catch(() => {})
     },
     async free(collection) {
       const { name } = collection
@@ -195,7 +195,7 @@ export function sharedGenerations(
         const stored = { ...collection, name: nameOf(name, number) }
         const checkpoint = found.get(stored.name)
         if (checkpoint === undefined || !(await isAbandoned(name, number, checkpoint))) continue
-        // A server that has taken it meanwhile keeps it.
+        // A server that has taken the generation meanwhile keeps it.
         if (await shared.remove(stored.name, checkpoint)) await store.drop(stored)
       }
     },

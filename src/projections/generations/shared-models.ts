@@ -44,11 +44,11 @@ export interface Sharing {
 }
 
 /**
- * How long a request waits until this server has caught up with what the others had written when it arrived, in
- * milliseconds. A server that stays behind, or has lost its membership, refuses the request: the answer could lack
- * acknowledged changes.
+ * Time that a request waits for this server to catch up with the writes of other servers before it, in milliseconds. A
+ * server that stays behind, or has lost its membership, refuses the request: the answer could lack acknowledged
+ * changes.
  */
-const MOST_BEHIND_MS = 5000
+const CATCH_UP_MS = 5000
 /** Pauses between two reads of the checkpoints while a request waits, in milliseconds. */
 const PAUSES_MS = [0, 1, 2, 4, 8, 16]
 
@@ -68,7 +68,7 @@ export function createSharedModels(
      * The set of models that this server writes has changed: the events after their positions must be delivered again.
      */
     changed(): void
-    /** This server continues as another incarnation: call `take`. */
+    /** This server has become another incarnation: call `take`. */
     anotherIncarnation(): Promise<void>
   },
 ) {
@@ -115,7 +115,7 @@ export function createSharedModels(
     else p.stopped = stopped
   }
 
-  async function look(): Promise<void> {
+  async function readCheckpoints(): Promise<void> {
     const stored = await checkpoints.read(names)
     for (const p of followed()) {
       const at = stored.get(p.model.name)
@@ -125,7 +125,7 @@ export function createSharedModels(
   }
 
   /** Reads the checkpoints. The read begins after the call; concurrent calls share the next one. */
-  const observe = nextRun(look)
+  const observe = nextRun(readCheckpoints)
 
   /** Follows the model from now on. */
   function follow(p: Progress, written: Position): void {
@@ -135,12 +135,12 @@ export function createSharedModels(
     forget(p.model.collection.name)
   }
 
-  /** Waits until this server shows what the others had written at the call. */
+  /** Waits until this server shows all that other servers wrote before the call. */
   async function currentShared(): Promise<void> {
-    const deadline = performance.now() + MOST_BEHIND_MS
+    const deadline = performance.now() + CATCH_UP_MS
     while (!membership.isMember()) {
       if (performance.now() > deadline) {
-        throw new StoreUnavailable('the other servers have taken this one for gone; it is about to come back')
+        throw new StoreUnavailable('this server lost its membership and is about to rejoin')
       }
       await delay(20)
     }
@@ -168,7 +168,7 @@ export function createSharedModels(
       else recent.add(read, last)
       forgetWritten()
     },
-    /** Records that the log was read up to here and the last batch was added. */
+    /** Records the position up to which the log was read and all batches were added. */
     passed(position: Position): void {
       delivered = Math.max(delivered, position)
       forgetWritten()
@@ -203,7 +203,7 @@ export function createSharedModels(
         if (at !== undefined) note(p, at)
         hasChanged = true
       }
-      // All at once: if the store fails below, no model may count as leased by this incarnation.
+      // Before any call that may fail: no model may count as leased by this incarnation.
       if (!isSame()) for (const p of progress) if (!isFollowed(p)) lose(p)
       incarnation = id
       try {
@@ -215,14 +215,15 @@ export function createSharedModels(
           const hasStopped = stopped !== undefined && p.stopped !== undefined
           if (at !== undefined && isOurs && !isFollowed(p) && hasStopped) p.refused = at.position
           const isForced = forced === name
-          const mayGoOn = isForced || stopped === undefined || p.refused !== at?.position
+          const mayContinue = isForced || stopped === undefined || p.refused !== at?.position
           const isWanted = !isForced && wanted !== undefined && wanted !== id && !(await isGone(wanted))
-          const isToGive = isOurs && (isWanted || !mayGoOn)
-          if (isOurs && !isFollowed(p) && !isToGive) continue
-          // Before the release: if it fails, the owner is unknown.
+          const isToRelease = isOurs && (isWanted || !mayContinue)
+          if (isOurs && !isFollowed(p) && !isToRelease) continue
+          // Before the release: if that fails, the owner is unknown.
           if (!isFollowed(p)) lose(p)
-          if (isToGive) await checkpoints.give(name, id, isWanted ? wanted : undefined)
-          const isFree = !isToGive && mayGoOn && (holder === undefined || isOurs || (await isGone(holder)))
+          if (isToRelease) await checkpoints.release(name, id, isWanted ? wanted : undefined)
+          const isFree =
+            !isToRelease && mayContinue && (holder === undefined || isOurs || (await isGone(holder)))
           const after = {
             position: at?.position ?? LOG_START,
             version: at?.version ?? version,
@@ -246,18 +247,18 @@ export function createSharedModels(
       return checkpoints.move(moved, incarnation)
     },
     /**
-     * Call it before a write of documents. A server that is suspended in between may write late: documents keep the
-     * later position, so newer writes of other servers win.
+     * Call it before a write of documents. A suspended server may still write later: documents keep the later position,
+     * so newer writes of other servers win.
      * @throws LeaseLost when others may have taken the models
      */
     requireMember(): void {
       if (!membership.isMember() || !isSame()) throw new LeaseLost(names)
     },
     /** Asks the lease holder to release a model. */
-    want: ({ model }: Progress) => checkpoints.want(model.name, membership.self().id),
+    request: ({ model }: Progress) => checkpoints.request(model.name, membership.self().id),
     /** Releases this server's leases, so that another server can take them at once. */
-    async giveUp(): Promise<void> {
-      for (const p of progress) if (!isFollowed(p)) await checkpoints.give(p.model.name, incarnation)
+    async releaseAll(): Promise<void> {
+      for (const p of progress) if (!isFollowed(p)) await checkpoints.release(p.model.name, incarnation)
     },
   }
 }

@@ -16,16 +16,16 @@ import {
 export interface DiskUsageDocument {
   repoId: number
   ownerId: number
-  /** The files of the bare repository, in bytes. Files that forks share count for each of them. */
+  /** The files of the bare repository, in bytes. A file that forks share counts for each fork. */
   gitBytes: number
   /** The files of its comments, in bytes. */
   attachmentBytes: number
   totalBytes: number
   /** Bytes per language of the default branch; absent when the branch is empty or was not counted. */
   languages?: { commit: string; bytes: Languages }
-  /** When the measuring began: ISO 8601; empty when it was never measured. */
+  /** Start of the measurement, in ISO 8601; empty without one. */
   measuredAt: string
-  /** Whether the repository has changed since. */
+  /** Whether the repository has changed since the measurement. */
   pending: boolean
   /** When maintenance is due without changes, in milliseconds since 1970; 0 for never. */
   dueAt: number
@@ -37,20 +37,20 @@ const collection: Collection<DiskUsageDocument> = {
   arrays: [],
 }
 
-/** It is not folded from the log. */
+/** These documents are not folded from the log. */
 const position = 0
 /** Maximum age of another node's measurement here, in milliseconds. */
 const FRESH_MS = 5000
 /** Maximum time until maintenance. A later time was written before the clock was set back. */
 const LATEST_MS = 30 * 24 * 3_600_000
-/** How long unmeasured bytes count, in milliseconds. It exceeds the time of a measurement. */
+/** Time that unmeasured bytes count, in milliseconds, longer than a measurement. */
 const UNMEASURED_MS = 10 * 60_000
 
 /** Bytes that an owner is writing, or has written since the last measurement. */
 interface Reserved {
   repoId: number
   bytes: number
-  /** Time of the write: by the clock, and in milliseconds of `performance.now()`; undefined before it. */
+  /** Time of the write, by the clock and by `performance.now()`; undefined before it. */
   written: { at: () => number; time: number } | undefined
 }
 
@@ -61,7 +61,7 @@ export interface Reservation {
 
 export type DiskUsage = ReturnType<typeof createDiskUsage>
 
-/** Opens the records of a store. `prepare` must be called before anything else. */
+/** Opens the records of a store. Call `prepare` first. */
 export function createDiskUsage(store: ReadStore) {
   const known = new LRUCache<number, DiskUsageDocument>({ max: 10_000, ttl: FRESH_MS })
   const owners = new LRUCache<number, DiskUsageDocument[]>({ max: 1000, ttl: FRESH_MS })
@@ -107,7 +107,7 @@ export function createDiskUsage(store: ReadStore) {
       return new Map(found.flatMap(([id, usage]) => (usage === undefined ? [] : [[id, usage]])))
     },
 
-    /** The record as the store has it now. */
+    /** Returns the stored record, without the cache. */
     get: (repoId: number): Promise<DiskUsageDocument | undefined> => store.get(collection, `${repoId}`),
 
     async put(usage: DiskUsageDocument): Promise<void> {
@@ -141,7 +141,6 @@ export function createDiskUsage(store: ReadStore) {
       bytes: number,
       most: number,
     ): Promise<Reservation | undefined> {
-      // Without a limit the total does not matter.
       if (most === Number.POSITIVE_INFINITY) return { end() {} }
       const one: Reserved = { repoId, bytes, written: undefined }
       const own = reserved.get(ownerId) ?? new Set()

@@ -1,6 +1,6 @@
 /**
  * Pull requests whose test merge is left to a worker because it takes long. This is work of the installation, so it is
- * kept beside the read models. When it is lost, the next move of a branch tries the merge again; a requested merge is
+ * kept beside the read models. When it is lost, the next move of a branch tests the merge again; a requested merge is
  * tried in any case.
  */
 
@@ -15,14 +15,14 @@ export interface LateMerges {
   repoId: number
   /** Actor of the event, whose scheduling share pays for the work. */
   actor: AccountRef | null
-  /** Whether they are tried one at a time, because a batch took too long. */
+  /** Whether to test them one at a time, because a batch took too long. */
   alone: boolean
   pulls: readonly LatePull[]
 }
 
 export interface LatePull {
   index: number
-  /** The event after which to try it. */
+  /** The event after which to test it. */
   position: Position
 }
 
@@ -30,7 +30,7 @@ const collection: Collection<LateMerges> = { name: 'late_merges', indexes: [], a
 /** These documents need no position: each write reads the document first, and only this code writes it. */
 const NO_POSITION = 0
 
-/** Opens the records of a store. Call `prepare` before anything else. */
+/** Opens the records of a store. Call `prepare` first. */
 export function openLateMerges(store: ReadStore) {
   const runExclusive = createKeyedMutex()
 
@@ -64,7 +64,7 @@ export function openLateMerges(store: ReadStore) {
     get,
     all: (): Promise<LateMerges[]> => store.find(collection, {}),
 
-    /** Adds pull requests to try, also those that are being tried. */
+    /** Adds pull requests to test, also those that are being tested. */
     add(
       { repoId, actor }: Pick<LateMerges, 'repoId' | 'actor'>,
       indexes: readonly number[],
@@ -87,7 +87,7 @@ export function openLateMerges(store: ReadStore) {
     separate: (repoId: number): Promise<void> =>
       change(repoId, (before) => before && { ...before, alone: true }),
 
-    /** Removes those that were tried. One that was added again meanwhile stays. */
+    /** Removes tested pull requests. One that was added again meanwhile stays. */
     remove: (repoId: number, tried: readonly LatePull[]): Promise<void> =>
       change(
         repoId,

@@ -1,6 +1,6 @@
 /**
  * The newest events of the log, for all clients that follow it live. They share one subscription to the log and one
- * buffer of recent events. Subscribers have no queues of their own: one that is too slow for the buffer reads the log.
+ * buffer of recent events. A subscriber that is too slow for the buffer reads the log.
  */
 import { setMaxListeners } from 'node:events'
 import type { FastifyBaseLogger } from 'fastify'
@@ -19,7 +19,7 @@ import { type Client, createSubscriberSlots, type SubscriberLimits } from './sub
 export interface LiveEvent {
   event: RecordedEvent
   repoId: number
-  /** The event as JSON for clients, made once for all subscribers. */
+  /** The event as JSON, serialized once for all subscribers. */
   json: string
 }
 
@@ -29,12 +29,12 @@ export type Topic = 'server' | `repository ${number}` | `stream ${string}`
 export interface Subscriber {
   /** The position of the last delivered event. The read models hold everything up to it. */
   position(): Position
-  /** The events after the position, oldest first; undefined when the buffer does not reach back to it. */
+  /** Returns the events after the position, oldest first; undefined when the buffer begins later. */
   since(position: Position): readonly LiveEvent[] | undefined
   /**
    * Waits for an event of the topic, for an event that may change permissions, or for `silenceMs`. Call it in the same
-   * turn of the event loop in which `since` returned no events. Resolves to a position before all undelivered events of
-   * the topic, or to undefined when the signal aborts or the server stops.
+   * iteration of the event loop in which `since` returned no events. Resolves to a position before all undelivered
+   * events of the topic, or to undefined when the signal aborts or the server stops.
    * @throws StoreUnavailable when the connection to the log is lost
    */
   next(topic: Topic, signal: AbortSignal): Promise<Position | undefined>
@@ -58,7 +58,7 @@ export interface LiveLimits extends SubscriberLimits {
   events: number
   /** Maximum size of the buffer, in characters of JSON. */
   characters: number
-  /** How long `next` waits for an event, in milliseconds. */
+  /** Time that `next` waits for an event, in milliseconds. */
   silenceMs: number
 }
 
@@ -72,7 +72,7 @@ export const LIVE_LIMITS: LiveLimits = {
 }
 
 /** Event types after which a client may see less than before. */
-const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
+const MAY_REDUCE_ACCESS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'TokenDeleted',
   'UserEdited',
   'PasswordChanged',
@@ -95,7 +95,7 @@ const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'TeamRepositoryRemoved',
 ])
 
-/** How long a new subscription waits for the read models to catch up with the log, in milliseconds. */
+/** Time that a new subscription waits for the read models to catch up with the log, in milliseconds. */
 const CATCH_UP_MS = 5000
 
 /** The subscription to the log, with its buffer. It ends with its last subscriber. */
@@ -130,7 +130,7 @@ export function createLiveEvents({
   const ending = new AbortController()
   // Each open connection adds a listener. Without this, Node would warn about a leak.
   setMaxListeners(0, ending.signal)
-  const places = createSubscriberSlots(limits)
+  const slots = createSubscriberSlots(limits)
   let current: Promise<Subscription> | undefined
   let running: Subscription | undefined
 
@@ -150,7 +150,7 @@ export function createLiveEvents({
       abort: new AbortController(),
     }
     follow(subscription).catch((error: unknown) => {
-      log.warn({ err: error }, 'live events lost the log')
+      log.warn({ err: error }, 'live events lost the connection to the log')
       subscription.failure = error
       stop(subscription)
     })
@@ -172,7 +172,7 @@ export function createLiveEvents({
   function deliver(subscription: Subscription, batch: readonly RecordedEvent[]): void {
     const before = subscription.position
     const topics = new Set<Topic>(['server'])
-    let mayChangeRights = false
+    let mayReduceAccess = false
     for (const recorded of batch) {
       // The buffer may hold erased texts. Subscribers that have not sent it yet read the log instead.
       if (recorded.type === 'ErasureFinished') empty(subscription, subscription.position)
@@ -182,10 +182,10 @@ export function createLiveEvents({
       subscription.recent.push(live)
       subscription.characters += live.json.length
       topics.add(`stream ${recorded.stream}`).add(`repository ${live.repoId}`)
-      mayChangeRights ||= CHANGES_RIGHTS.has(recorded.type)
+      mayReduceAccess ||= MAY_REDUCE_ACCESS.has(recorded.type)
     }
     trim(subscription)
-    wake(subscription, mayChangeRights ? subscription.waiting.keys() : topics, before)
+    wake(subscription, mayReduceAccess ? subscription.waiting.keys() : topics, before)
   }
 
   function empty(subscription: Subscription, from: Position): void {
@@ -259,7 +259,7 @@ export function createLiveEvents({
       leave() {
         if (hasLeft) return
         hasLeft = true
-        places.free(client)
+        slots.free(client)
         subscription.subscribers -= 1
         if (subscription.subscribers === 0) stop(subscription)
       },
@@ -270,14 +270,14 @@ export function createLiveEvents({
     ending: ending.signal,
     async subscribe(client) {
       if (ending.signal.aborted) throw new StoreUnavailable('the server is stopping')
-      places.take(client)
+      slots.take(client)
       current ??= start()
       const starting = current
       try {
         return subscriber(await starting, client)
       } catch (error) {
         if (current === starting) current = undefined
-        places.free(client)
+        slots.free(client)
         throw error
       }
     },
@@ -293,7 +293,7 @@ function liveEvent(recorded: RecordedEvent, toJson: (event: RecordedEvent) => st
     const event = decode(recorded)
     return isInHistory(event) ? { event, repoId: repositoryOf(event), json: toJson(event) } : undefined
   } catch (error) {
-    // Leave it out. The read models stop at this event, and /healthz reports it.
+    // The read models stop at this event, and /healthz reports it.
     if (error instanceof UnreadableEvent) return undefined
     throw error
   }

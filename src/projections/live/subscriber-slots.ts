@@ -2,7 +2,7 @@
 import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 
-/** An account that is signed in, or the network address of clients that are not. */
+/** A signed-in account, or the network address of clients without sign-in. */
 export type Client = `account ${number}` | `address ${string}`
 
 export interface SubscriberLimits {

@@ -12,7 +12,7 @@ import { readBatch } from './readable-events.ts'
 import { stopModels } from './stopped-models.ts'
 import type { WrittenDocuments } from './written-documents.ts'
 
-/** Runs `work`, which writes the results of a batch of events, and resolves or rejects as it does. */
+/** Runs `work`, which writes the results of a batch, and passes on its result. */
 export type AroundBatch = (batch: readonly RecordedEvent[], work: () => Promise<void>) => Promise<void>
 
 interface Writing {
@@ -42,14 +42,14 @@ export function createBatchWriter(writing: Writing) {
     if (end === undefined) return
     const read = readBatch(batch)
     const models = reach.running().filter((p) => !isFollowed(p))
-    const { changes, made, touched, checkpoints, reached, poisoned } = foldBatch(batch, read, models, {
+    const { changes, taken, touched, checkpoints, reached, poisoned } = foldBatch(batch, read, models, {
       views: documents,
       mayRepeat: starts.mayRepeat(batch[0]?.position ?? LOG_START),
       together: shared !== undefined,
       requireWriter: () => shared?.requireMember(),
     })
     const written = () => {
-      documents.written(made)
+      documents.written(taken)
       // The stored documents may be later than the refolded ones, so drop them from the cache.
       applied(
         starts.mayRepeat(end.position) ? touched.map(({ collection, id }) => ({ collection, id })) : touched,
@@ -62,9 +62,8 @@ export function createBatchWriter(writing: Writing) {
       diskIsFull = false
     } catch (error) {
       diskIsFull = isDiskFull(error)
-      // A part of the batch may have been written.
       documents.forget()
-      starts.repeatsUpTo(end.position)
+      starts.noteRepeats(end.position)
       throw error
     }
     for (const [p, at] of reached) Object.assign(p, at)
@@ -79,10 +78,10 @@ export function createBatchWriter(writing: Writing) {
     isDiskFull: () => diskIsFull,
     /** Folds and writes a batch, when earlier work is done. Does nothing when `signal` is aborted by then. */
     write(batch: readonly RecordedEvent[], signal: AbortSignal): Promise<void> {
-      // Before the batch is written: if that fails, the subscription has not passed the batch.
-      reach.came(batch.at(-1)?.position ?? LOG_START)
+      // Before the write: if that fails, the subscription has not passed the batch.
+      reach.delivered(batch.at(-1)?.position ?? LOG_START)
       return runExclusive(async () => {
-        // Models may have been taken over since: their next events are before this batch.
+        // This server may have taken models meanwhile, whose next events are before this batch.
         if (!signal.aborted) await around(batch, () => foldAndWrite(batch))
       })
     },

@@ -7,12 +7,12 @@ import type { Advance, Poison } from './read-model.ts'
 import { eventsFor, type ReadBatch } from './readable-events.ts'
 import { reasonOf } from './stopped-models.ts'
 
-/** The result of a batch. It is complete when all its changes were taken. */
+/** The result of a batch. It is complete when the caller has taken all changes. */
 export interface FoldedBatch {
   /** The changed documents of each read model, one after the other. */
   changes: AsyncGenerator<Change[], void>
-  /** The taken part of these lists. */
-  made: Change[][]
+  /** The lists that were taken so far. */
+  taken: Change[][]
   touched: Touched[]
   /**
    * The new positions of the models whose documents the batch touches, to be written with the changes. Other models do
@@ -62,7 +62,7 @@ export function foldBatch(
   models: readonly Progress[],
   { together, requireWriter, ...advancing }: Folding,
 ): FoldedBatch {
-  const made: Change[][] = []
+  const taken: Change[][] = []
   const touched: Touched[] = []
   const checkpoints = new Map<string, MovedCheckpoint>()
   const reached = new Map<Progress, Reached>()
@@ -70,15 +70,15 @@ export function foldBatch(
 
   function note(p: Progress, { touched: own, poison }: Advance): void {
     touched.push(...own)
-    // A position is never computed: a server takes only positions of events, to continue behind them.
-    const taken = batch.findLast((e) => poison === undefined || e.position < poison.event.position)
+    // Only positions of events: EventStoreDB accepts no others for the start of a read.
+    const last = batch.findLast((e) => poison === undefined || e.position < poison.event.position)
     const at: Reached =
-      taken !== undefined && taken.position > p.position
-        ? { position: taken.position, event: placeOf(taken) }
+      last !== undefined && last.position > p.position
+        ? { position: last.position, event: placeOf(last) }
         : { position: p.position, ...(p.event !== undefined && { event: p.event }) }
     reached.set(p, at)
     if (poison !== undefined) poisoned.push({ p, poison })
-    // Also without changes: after an interrupted write, the documents may be written and the checkpoint not.
+    // Also without changes: after an interrupted write, the store may have the documents without the checkpoint.
     if (own.length === 0 && poison === undefined) return
     const stopped = poison && reasonOf(poison)
     const { name, version } = p.model
@@ -87,17 +87,17 @@ export function foldBatch(
 
   async function* changes(): AsyncGenerator<Change[], void> {
     const begun = together ? models.map((p) => advance(p, read, advancing)) : []
-    // Each is awaited in order, unless an earlier one fails.
+    // After an earlier failure, later ones are not awaited.
     for (const one of begun) one.catch(() => {})
     for (const [i, p] of models.entries()) {
       const advanced = await (begun[i] ?? advance(p, read, advancing))
       note(p, advanced)
       if (advanced.changes.length === 0) continue
       requireWriter()
-      made.push(advanced.changes)
+      taken.push(advanced.changes)
       yield advanced.changes
     }
   }
 
-  return { changes: changes(), made, touched, checkpoints, reached, poisoned }
+  return { changes: changes(), taken, touched, checkpoints, reached, poisoned }
 }

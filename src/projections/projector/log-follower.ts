@@ -28,15 +28,15 @@ interface Following {
 
 const RETRY_MS = 500
 const BATCH = 1000
-/** An event of refs changes a document for each of them, and those are read and written in one go. */
-const WEIGHT_OF_REF = 2
-/** Characters of an event that weigh as much as a small event: waiting events are in memory. */
-const CHARACTERS = 16 * 1024
+/** Weight of a ref: an event changes a document for each of its refs, all in one write. */
+const REF_WEIGHT = 2
+/** Number of characters that weigh as much as a small event: waiting events are in memory. */
+const EVENT_CHARACTERS = 16 * 1024
 /** The weight of an event in small events. An event with members counts once for each of them. */
 const weightOf = ({ data }: RecordedEvent) => {
-  if ('refs' in data && Array.isArray(data.refs)) return Math.max(1, WEIGHT_OF_REF * data.refs.length)
+  if ('refs' in data && Array.isArray(data.refs)) return Math.max(1, REF_WEIGHT * data.refs.length)
   if ('members' in data && Array.isArray(data.members)) return Math.max(1, data.members.length)
-  return Math.max(1, roughSize(data) / CHARACTERS)
+  return Math.max(1, roughSize(data) / EVENT_CHARACTERS)
 }
 
 export function createLogFollower(following: Following) {
@@ -44,7 +44,7 @@ export function createLogFollower(following: Following) {
   /** Undefined while the log is not followed. */
   let working: Promise<void> | undefined
   /** Ends the subscription, so that it restarts. */
-  let beginAnew = () => {}
+  let restart = () => {}
 
   async function follow(): Promise<void> {
     while (!stopping.aborted) {
@@ -66,7 +66,7 @@ export function createLogFollower(following: Following) {
           log.error({ err: error }, 'the read models stopped at a broken log')
           return
         }
-        log.warn({ err: error }, 'the projector lost a store and tries again')
+        log.warn({ err: error }, 'the projector lost a store and retries')
         await delay(RETRY_MS, undefined, { signal: stopping }).catch(() => {})
       }
     }
@@ -82,7 +82,7 @@ export function createLogFollower(following: Following) {
       batchSize: BATCH,
       weightOf,
       passed(position) {
-        reach.sawUpTo(position)
+        reach.skippedUpTo(position)
         shared?.passed(position)
         moved()
         // The log may end with events of other applications.
@@ -90,7 +90,7 @@ export function createLogFollower(following: Following) {
       },
     })
     shared?.restart(after)
-    beginAnew = () => ending.abort()
+    restart = () => ending.abort()
     try {
       for await (const batch of batches) {
         await writer.write(batch, signal)
@@ -109,7 +109,7 @@ export function createLogFollower(following: Following) {
       })
     },
     /** Restarts from the models' positions. */
-    beginAnew: () => beginAnew(),
+    restart: () => restart(),
     /** Resolves when the log is not followed any more. */
     ended: () => working,
   }

@@ -2,10 +2,10 @@
 import type { RecordedEvent } from '../../events/store/event-store.ts'
 
 /** Maximum number of reported gaps. */
-const MOST = 100
+const MAX_GAPS = 100
 
 export interface Gaps {
-  /** Takes the next event of the log. */
+  /** Checks the next event of the log. */
   next(event: RecordedEvent): void
   /** Returns the gaps as text: `issue-1.3: revisions 0 to 4`. Completely lost streams leave no trace. */
   found(): readonly string[]
@@ -24,7 +24,7 @@ export function createGaps(): Gaps {
       const end = ends.get(stream) ?? { revision: -1, hash: null }
       ends.set(stream, { revision, hash: metadata.hash ?? null })
       const first = end.revision + 1
-      if (revision <= first || metadata.previous === end.hash || gaps.length >= MOST) return
+      if (revision <= first || metadata.previous === end.hash || gaps.length >= MAX_GAPS) return
       const last = revision - 1
       gaps.push(`${stream}: ${first === last ? `revision ${first}` : `revisions ${first} to ${last}`}`)
     },

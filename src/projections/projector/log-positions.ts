@@ -12,9 +12,7 @@ export const placeOf = ({ position, id }: Pick<RecordedEvent, 'position' | 'id'>
 const namesEvent = ({ position, event }: Pick<Checkpoint, 'position' | 'event'>) =>
   event?.startsWith(`${position}:`) === true
 
-/**
- * Whether the log surely lacks the event of a checkpoint. After a scavenge it may just have been removed: then false.
- */
+/** Whether the log certainly lacks the event of a checkpoint; false when a scavenge may have removed it. */
 export async function isOfAnotherLog(events: EventStore, checkpoint: Checkpoint): Promise<boolean> {
   if (!namesEvent(checkpoint)) return false
   try {
@@ -23,7 +21,7 @@ export async function isOfAnotherLog(events: EventStore, checkpoint: Checkpoint)
     return false
   } catch (error) {
     if (error instanceof StoreUnavailable || error instanceof BrokenFile) throw error
-    // The server refuses a position between records.
+    // EventStoreDB refuses a position between records.
     return true
   }
 }

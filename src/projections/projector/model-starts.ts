@@ -24,7 +24,7 @@ interface Starting {
 }
 
 const WHAT_TO_DO =
-  'This is an older copy, or another log: bring the right one back, or, when DATA_DIR is as old, remove the read models'
+  'This is an older copy, or another log: restore the right one, or, if DATA_DIR is as old, remove the read models'
 
 export type ModelStarts = ReturnType<typeof createModelStarts>
 
@@ -32,7 +32,7 @@ export function createModelStarts({ log, events, views, progress, positions, doc
   let endAtStart: Position = LOG_START
   /** Events up to here may have been folded before; initially, the last event of the log when a model began. */
   let repeatedUpTo: Position = LOG_START
-  /** Exists while a model is rebuilt from the first event: gaps in the log are gaps in the model. */
+  /** Set while a model is rebuilt from the first event: gaps in the log are gaps in the model. */
   let gaps: Gaps | undefined
 
   return {
@@ -42,7 +42,7 @@ export function createModelStarts({ log, events, views, progress, positions, doc
     mayRepeat: (position: Position) => position <= repeatedUpTo,
 
     /** Events up to this position are delivered again, and some of their documents may be stored. */
-    repeatsUpTo(position: Position): void {
+    noteRepeats(position: Position): void {
       repeatedUpTo = Math.max(repeatedUpTo, position)
     },
 
@@ -78,7 +78,7 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       return checkpoints
     },
 
-    /** Continues a read model at its checkpoint, if it is one of this fold. */
+    /** Continues a read model at its checkpoint, if this version of the fold wrote it. */
     async begin(p: Progress, checkpoint: Checkpoint | undefined): Promise<void> {
       const { name, version, collection } = p.model
       // Another server may have written since.
@@ -87,12 +87,12 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       if (checkpoint?.version === version) {
         const { position, event } = checkpoint
         Object.assign(p, { position, ...(event !== undefined && { event }) })
-        positions.isSaved(name, p.position)
+        positions.markSaved(name, p.position)
         return
       }
-      // The fold is new or has changed: make its documents again from the first event.
+      // The fold is new or has changed: rebuild its documents from the first event.
       if (checkpoint !== undefined)
-        log.info({ model: name }, 'the read model has changed: its documents are made again from the log')
+        log.info({ model: name }, 'the read model has changed: rebuilding its documents from the log')
       await views.clear(collection)
       await positions.write([], new Map([[name, { position: LOG_START, version }]]))
       p.position = LOG_START
@@ -106,8 +106,7 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       for (const event of batch) gaps.next(event)
       if (position < endAtStart) return
       const lacks = gaps.found()
-      if (lacks.length > 0)
-        log.warn({ lacks }, `the log lacks, and so do the read models: ${lacks.join('; ')}`)
+      if (lacks.length > 0) log.warn({ lacks }, `the log, and so the read models, lack: ${lacks.join('; ')}`)
       gaps = undefined
     },
   }

@@ -15,8 +15,8 @@ const NO_CHECKPOINTS: ReadonlyMap<string, Checkpoint> = new Map()
 export type Positions = ReturnType<typeof createPositions>
 
 /**
- * `move` moves the checkpoints of a shared store. `save` is called some time after a model has moved in memory only,
- * and calls `saveAll` between batches.
+ * `move` moves the checkpoints of a shared store. `save` is called a second after a model has moved in memory only, and
+ * calls `saveAll` between batches.
  */
 export function createPositions(
   progress: readonly Progress[],
@@ -35,7 +35,7 @@ export function createPositions(
   }
 
   /**
-   * Writes documents and checkpoints, and calls `written` in between: when another server sees a checkpoint, its
+   * Writes documents and checkpoints, and calls `written` before other servers can see the checkpoints, because their
    * clients may come here. The embedded store writes both together.
    */
   async function write(
@@ -66,7 +66,7 @@ export function createPositions(
   return {
     write,
     /** Records a checkpoint that was read, or moved by another server. */
-    isSaved(name: string, position: Position): void {
+    markSaved(name: string, position: Position): void {
       saved.set(name, position)
     },
     /** Call it when models have moved. */

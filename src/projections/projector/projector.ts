@@ -57,7 +57,7 @@ export interface Projector {
   status(): ReadModelStatus[]
   /** The stopped read models of `status`. */
   stopped(): ReadModelStatus[]
-  /** Whether the last batch could not be written because the disk is full. It is tried again. */
+  /** Whether the last batch could not be written because the disk is full. The write is retried. */
   isDiskFull(): boolean
   /**
    * Makes this server the writer of a read model, in a store that several share.
@@ -65,9 +65,9 @@ export interface Projector {
    */
   hold(model: string): Promise<void>
   /**
-   * Replaces the documents of a read model with rebuilt ones. It does so between two batches, so that nothing is
-   * written meanwhile. `replace` must bring the new documents at least to the position that it gets, and resolves to
-   * the position that they hold. The model continues from there, even if it had stopped.
+   * Replaces the documents of a read model with rebuilt ones. Runs `replace` between two batches, so that nothing is
+   * written meanwhile. `replace` must fold at least up to the position that it gets, and resolves to the position of
+   * the new documents. The model continues from there, even if it had stopped.
    */
   exchange(model: string, replace: (position: Position) => Promise<Position>): Promise<void>
 }
@@ -91,11 +91,8 @@ const MUTEX_KEY = 'batch'
 const TAKE_MS = 1000
 /** Maximum wait for another server to release a read model, in milliseconds. */
 const HOLD_MS = 10_000
-/**
- * Pauses between two reads of other servers' positions while a request waits for them, in milliseconds: at first, and
- * later.
- */
-const LOOK_MS = [1, 20] as const
+/** Pauses between reads of other servers' positions while a request waits, in milliseconds: at first, and later. */
+const POLL_MS = [1, 20] as const
 /** Duration of the short pauses, in milliseconds. */
 const AT_FIRST_MS = 50
 
@@ -126,7 +123,7 @@ export function createProjector({
           touched: applied,
           moved,
           changed() {
-            follower.beginAnew()
+            follower.restart()
             moved()
           },
           anotherIncarnation: () => takeModels(),
@@ -140,7 +137,7 @@ export function createProjector({
   const writer = createBatchWriter({ ...parts, positions, documents, runExclusive, around, applied })
   const follower = createLogFollower({ ...parts, events, writer, takeModels, stopping: stopped })
   let taking: Promise<void> | undefined
-  let looking: Promise<void> | undefined
+  let polling: Promise<void> | undefined
 
   async function prepare(): Promise<void> {
     const checkpoints = await starts.read()
@@ -151,17 +148,17 @@ export function createProjector({
     // The cache is empty, so writes of other servers need not be evicted.
     for (const [p, { position }] of checkpoints) Object.assign(p, { position, written: position })
     await shared.take(starts.begin).catch((error: unknown) => {
-      // Another server has it now, so this one follows.
+      // Another server writes the model now, so this one follows.
       if (!(error instanceof LeaseLost)) throw error
     })
   }
 
-  /** Writes the checkpoints that were not written before, to save work. */
+  /** Writes the checkpoints that have moved in memory only. */
   async function savePositions(): Promise<void> {
     try {
       await runExclusive(positions.saveAll)
     } catch (error) {
-      // It is retried. Until then the checkpoints are correct: the events after them have changed nothing.
+      // The stored checkpoints are still correct: the events after them have changed nothing.
       log.debug({ err: error }, 'checkpoints were not written')
       if (error instanceof LeaseLost && !stopped.aborted) await takeModels().catch(() => {})
     }
@@ -176,19 +173,19 @@ export function createProjector({
     while (!stopped.aborted) {
       await delay(TAKE_MS, undefined, { signal: stopped }).catch(() => {})
       if (stopped.aborted) return
-      // Without the store there are no models to take; the next check may find it back.
+      // The next check retries.
       await takeModels().catch((error: unknown) =>
-        log.debug({ err: error }, 'the read models were not looked at'),
+        log.debug({ err: error }, 'the read models could not be checked'),
       )
       await shared?.observe().catch(() => {})
     }
   }
 
   /** Reads the positions of other servers, as long as a request waits for them. */
-  async function lookForWaiters(): Promise<void> {
+  async function pollForWaiters(): Promise<void> {
     while (!waiters.isEmpty() && !stopped.aborted) {
       await shared?.observe().catch(() => {})
-      const pause = waiters.youngestAge() < AT_FIRST_MS ? LOOK_MS[0] : LOOK_MS[1]
+      const pause = waiters.youngestAge() < AT_FIRST_MS ? POLL_MS[0] : POLL_MS[1]
       if (!waiters.isEmpty()) await delay(pause, undefined, { signal: stopped }).catch(() => {})
     }
   }
@@ -203,8 +200,8 @@ export function createProjector({
     if (reach.passed() >= position) return Promise.resolve(true)
     const waiting = waiters.wait(position, timeoutMs)
     if (progress.some(isFollowed))
-      looking ??= lookForWaiters().finally(() => {
-        looking = undefined
+      polling ??= pollForWaiters().finally(() => {
+        polling = undefined
       })
     return waiting
   }
@@ -218,10 +215,10 @@ export function createProjector({
     async stop() {
       stopping.abort()
       positions.stop()
-      await Promise.all([follower.ended(), taking, looking])
+      await Promise.all([follower.ended(), taking, polling])
       await savePositions()
       // If this fails, the other servers take the models when they detect that this server is gone.
-      await shared?.giveUp().catch(() => {})
+      await shared?.releaseAll().catch(() => {})
       waiters.giveUp()
     },
     waitFor,
@@ -232,9 +229,9 @@ export function createProjector({
       const p = modelNamed(name)
       for (const deadline = performance.now() + HOLD_MS; isFollowed(p); ) {
         if (performance.now() > deadline || stopped.aborted)
-          throw new StoreUnavailable(`the server that writes the read model ${name} does not give it`)
-        await shared?.want(p)
-        await delay(LOOK_MS[1], undefined, { signal: stopped })
+          throw new StoreUnavailable(`the server that writes the read model ${name} does not release it`)
+        await shared?.request(p)
+        await delay(POLL_MS[1], undefined, { signal: stopped })
         await takeModels(name)
       }
     },
@@ -246,7 +243,7 @@ export function createProjector({
         documents.forget(p.model.collection)
         const most = reach.running().reduce((max, { position }) => Math.max(max, position), reach.last())
         p.position = await replace(most)
-        positions.isSaved(name, p.position)
+        positions.markSaved(name, p.position)
         delete p.stopped
         // If every model had stopped, the projector no longer followed the log.
         if (!stopped.aborted) follower.start()

@@ -7,7 +7,7 @@ export type Reach = ReturnType<typeof createReach>
 export function createReach(progress: readonly Progress[]) {
   /** The last delivered event. It may still be unwritten, or be delivered again. */
   let last: Position = LOG_START
-  /** Position up to which subscriptions have passed the log; after `last` there are only skipped events. */
+  /** Position up to which subscriptions have read the log; all events after `last` were skipped. */
   let seen: Position = LOG_START
 
   const running = () => progress.filter((p) => p.stopped === undefined)
@@ -15,10 +15,10 @@ export function createReach(progress: readonly Progress[]) {
   return {
     running,
     last: () => last,
-    came(position: Position): void {
+    delivered(position: Position): void {
       last = Math.max(last, position)
     },
-    sawUpTo(position: Position): void {
+    skippedUpTo(position: Position): void {
       seen = position
     },
     /**

@@ -16,8 +16,8 @@ export interface Fold<D extends object> {
   /** Returns the ids of the documents that the event touches; empty when it touches none. */
   touches(event: Recorded<DomainEvent>): readonly string[]
   /**
-   * Whether the event replaces each touched document regardless of the earlier version, which is then not read: the
-   * store keeps the later version anyway. By default false.
+   * Whether the event replaces each touched document regardless of the earlier version, which is then not read. Default
+   * false.
    */
   begins?(event: { type: string }): boolean
   /** Whether, in addition, none of these documents can exist before the event. */
@@ -41,20 +41,20 @@ export interface FoldParts<D extends object, Becoming extends EventType, Changin
   becomes: DocumentHandlers<Becoming, NoInfer<D> | undefined, NoInfer<D> | undefined>
   /** Events whose handlers in `becomes` ignore the earlier document and never delete it. */
   begins?: readonly NoInfer<Becoming>[]
-  /** Those of them before which the document cannot exist. */
+  /** Events of `begins` before which the document cannot exist. */
   creates?: readonly NoInfer<Becoming>[]
   /** Handlers that return the changed fields of an existing document. Without a document the event does nothing. */
   changes?: DocumentHandlers<Changing, NoInfer<D>, Partial<NoInfer<D>>>
   /** Fields that every event in `changes` sets, unless its own handler returns another value. */
   onEveryChange?(event: Envelope): Partial<NoInfer<D>>
-  /** Fields that are computed from other fields, after every event in `changes`. */
+  /** Computes fields from other fields, after every event in `changes`. */
   derived?(document: NoInfer<D>): Partial<NoInfer<D>>
 }
 
 const NONE: readonly string[] = []
 
-/** Time after which a fold yields to requests, in milliseconds. */
-const TURN_MS = 5
+/** Time after which folding yields to requests, in milliseconds. */
+const SLICE_MS = 5
 
 /** Makes a fold from handlers by event type. */
 export function foldOf<D extends object, Becoming extends EventType, Changing extends EventType = never>(
@@ -91,8 +91,8 @@ export function foldOf<D extends object, Becoming extends EventType, Changing ex
 }
 
 /**
- * Returns the next document. `updatedAt` never decreases, even after a clock change, because clients poll by the latest
- * one they have seen.
+ * Returns the next document. `updatedAt` never decreases, even after a clock change, because clients poll from the
+ * latest one.
  */
 function updatedLater<D extends object & { updatedAt?: unknown }>(
   before: D | undefined,
@@ -109,7 +109,7 @@ function updatedLater<D extends object & { updatedAt?: unknown }>(
 export interface Advance {
   changes: Change[]
   /**
-   * All documents that the events touch, also those that already hold the events (written by another node, or before an
+   * All documents that the events touch, also those that already hold the events (from another node, or before an
    * outage of the store), because a cached copy may be older.
    */
   touched: Touched[]
@@ -204,12 +204,11 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
           return body === undefined ? { collection, id } : { collection, id, body }
         }),
       })
-      let turn = performance.now()
+      let sliceStart = performance.now()
       for (const { event, ids } of touched) {
-        if (performance.now() - turn > TURN_MS) {
-          // A batch may have megabytes of texts.
+        if (performance.now() - sliceStart > SLICE_MS) {
           await nextTurn()
-          turn = performance.now()
+          sliceStart = performance.now()
         }
         try {
           const next = ids.map((id) => {

@@ -39,16 +39,15 @@ export interface Rebuilding {
   exchanged: (collection: string) => void
   /** Aborts when the server stops; this ends every rebuild. */
   signal: AbortSignal
-  /** `GRACE_MS` if it is not given. */
+  /** Default `GRACE_MS`. */
   graceMs?: number
 }
 
-/** Number of events per batch. Small, so that the projector's writes do not wait long. */
+/** Number of events per batch: small, so that the projector's writes do not wait long. */
 const BATCH = 250
-/** How long an old generation is kept for queries that already read from it, in milliseconds. */
+/** Time that an old generation stays for queries that already read from it, in milliseconds. */
 const GRACE_MS = 10_000
 
-/** Another rebuild is still running. */
 export class RebuildUnderWay extends Error {
   override readonly name = 'RebuildUnderWay'
 }
@@ -69,9 +68,9 @@ export interface Rebuilder {
    */
   rebuild(models: readonly ReadModel[]): AsyncGenerator<RebuildProgress>
   /**
-   * Empties the spare generations after `after` milliseconds, except those of running rebuilds. Also called at the
-   * start, for spares of an earlier process, and periodically in a shared store, where a generation of another version
-   * is only removed after a long disuse.
+   * Empties the spare generations after `after` milliseconds, except those of running rebuilds. Also called at startup,
+   * for spares of an earlier process, and periodically in a shared store, which keeps a generation of another version
+   * for ten minutes without a writer.
    */
   freeSpares(models: readonly ReadModel[], after?: number): Promise<void>
 }
@@ -158,7 +157,7 @@ async function* rebuildModel(
 
   try {
     yield* replayUpTo(await events.lastPosition())
-    // Replays the events that came meanwhile, so that the projector waits only for the few remaining ones.
+    // Replays the events appended meanwhile, so that the projector waits only for the few remaining ones.
     yield* replayUpTo(await events.lastPosition())
     await projector.exchange(name, async (end) => {
       for await (const batch of batches(events, position, end)) await replay(batch)

@@ -1,4 +1,4 @@
-/** Waiters for the read models to reach a position of the log. */
+/** Requests that wait until the read models reach a position of the log. */
 import type { Position } from '../../events/store/event-store.ts'
 
 interface Waiter {
@@ -12,7 +12,7 @@ export function createWaiters() {
 
   return {
     isEmpty: () => waiting.size === 0,
-    /** Returns how long the latest waiter has waited, in milliseconds. */
+    /** Returns the waiting time of the latest waiter, in milliseconds. */
     youngestAge: () => performance.now() - lastAt,
     /** Resolves to true when `answer` gets the position or a later one, or to false after `timeoutMs`. */
     wait(position: Position, timeoutMs: number): Promise<boolean> {

@@ -41,7 +41,7 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
   }
 
   return {
-    /** Like the store's own, but cached documents need no read. */
+    /** Like `getMany` of the store, which is called only for documents outside the cache. */
     async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]> {
       const documents = documentsOf(collection)
       const found: Stored<D>[] = []
@@ -53,7 +53,7 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
       })
       return missing.length === 0 ? found : [...found, ...(await views.getMany(collection, missing))]
     },
-    /** Takes the changes that are in the store now, a list for each collection. */
+    /** Caches written changes, a list for each collection. */
     written(lists: readonly (readonly Change[])[]): void {
       for (const change of lists.flat()) {
         const documents = collections.get(change.collection.name)

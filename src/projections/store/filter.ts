@@ -13,10 +13,10 @@ export type Condition =
   | { kind: 'range'; field: string; bounds: Bound[] }
   | { kind: 'contains'; field: string; value: Element }
   | { kind: 'containsAny'; field: string; values: Element[] }
-  /** With `parts`: the words are in the documents of that collection that are parts of the document. */
+  /** With `parts`, the words are in that collection: its documents are parts of the document. */
   | { kind: 'containsWords'; field: string; words: string[]; parts?: AnyCollection }
 
-/** Whether a condition is that a field has just one value. */
+/** Whether a condition allows a field exactly one value. */
 export const isOfOneValue = (condition: Condition): boolean =>
   condition.kind === 'equals' || (condition.kind === 'oneOf' && condition.values.length === 1)
 
@@ -81,7 +81,7 @@ function onScalar(field: string, demand: unknown): Condition[] {
     if (operator === '$in') {
       conditions.push({ kind: 'oneOf', field, values: listOf(field, operand, isFilterValue) })
     } else if (isRangeOperator(operator) && operand === null) {
-      // No value is greater or less than null. Only null itself is "at least" or "at most" null.
+      // Null compares only with itself: `>=` and `<=` match null, `>` and `<` match nothing.
       const values = operator === '$gte' || operator === '$lte' ? [null] : []
       conditions.push({ kind: 'oneOf', field, values })
     } else if (isRangeOperator(operator) && isFilterValue(operand) && operand !== null) {

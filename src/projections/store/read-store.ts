@@ -71,7 +71,7 @@ export const foundPage = <D>({ rows, total }: StoredPage<D>): FoundPage<D> => ({
 /** The fields of an index, the most significant first. 1 is ascending, -1 descending. */
 export type Index<Field extends string = string> = { readonly [F in Field]?: 1 | -1 }
 
-/** A collection without the type of its documents: all that an adapter needs to know. */
+/** A collection without the type of its documents: all that an adapter needs. */
 export interface AnyCollection {
   /** Only letters and underscores. */
   readonly name: string
@@ -132,7 +132,7 @@ export type Change =
       position?: Position
     }
 
-/** Changes in their order: one list, or one list after the other, so that a store can write while more are made. */
+/** Changes in order: one list, or a stream of lists, so that a store can write while the caller creates more. */
 export type Changes = readonly Change[] | AsyncIterable<readonly Change[]>
 
 /** A part of a collection: the ids after `after`, in the order of their UTF-8 bytes. */
@@ -146,7 +146,7 @@ export interface RangeDocument<D extends object = object> extends Stored<D> {
   text?: string
 }
 
-/** A view of all documents as of one moment, for a reader during concurrent writes. */
+/** A state of all documents for a reader during concurrent writes. */
 export type ReadSnapshot = IsolatedSnapshot | (Snapshot & { readonly isIsolated: false })
 
 /** Each read returns the state at its own time (MongoDB). */
@@ -183,10 +183,10 @@ export interface LeasedCheckpoint extends Checkpoint {
   wanted?: string
 }
 
-/** How a holder moves a checkpoint. */
+/** The fields that a holder moves. */
 export type MovedCheckpoint = Pick<LeasedCheckpoint, 'position' | 'version' | 'event' | 'stopped'>
 
-/** A checkpoint is moved by another server now. */
+/** Another server now moves a checkpoint. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost'
 
@@ -203,8 +203,8 @@ export interface SharedCheckpoints {
   /** Reads checkpoints in one round trip; missing ones are left out. */
   read(names: readonly string[]): Promise<Map<string, LeasedCheckpoint>>
   /**
-   * Takes the lease of a checkpoint, with `version` and `position` of `before` (undefined without a checkpoint).
-   * Returns false when another server was faster, or the checkpoint was moved since.
+   * Takes the lease of a checkpoint that is still at `before` (undefined without a checkpoint). Returns false when
+   * another server was faster, or has moved the checkpoint.
    */
   take(
     name: string,
@@ -214,21 +214,21 @@ export interface SharedCheckpoints {
   /** Moves checkpoints. @throws LeaseLost when one of them is not held by `holder`: then some may have moved */
   move(checkpoints: ReadonlyMap<string, MovedCheckpoint>, holder: string): Promise<void>
   /** Requests the lease from its holder. */
-  want(name: string, by: string): Promise<void>
-  /** Removes a checkpoint that is still as it was read. Returns whether it was. */
+  request(name: string, by: string): Promise<void>
+  /** Removes a checkpoint that is still `before`. Returns whether it was. */
   remove(name: string, before: LeasedCheckpoint): Promise<boolean>
   /** Releases a lease, for one server or for any. Does nothing when `holder` does not hold it. */
-  give(name: string, holder: string, to?: string): Promise<void>
+  release(name: string, holder: string, to?: string): Promise<void>
 }
 
 export interface ReadStore {
-  /** Only a store that servers share has it. */
+  /** Only in a store that servers share. */
   readonly shared?: SharedCheckpoints
   get<D extends object>(collection: Collection<D>, id: string): Promise<D | undefined>
   /** The stored documents with these ids, in no order; missing ones are left out. */
   getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]>
   find<D extends object>(collection: Collection<D>, filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
-  /** The documents that `find` returns, the long ones perhaps only by their ids. */
+  /** Returns the documents of `find`; for long ones possibly only the ids. */
   rows<D extends object>(
     collection: Collection<D>,
     filter: Filter<D>,
@@ -261,8 +261,8 @@ export interface ReadStore {
   moveCheckpoint(name: string, before: Checkpoint | undefined, after: Checkpoint): Promise<boolean>
   /**
    * Writes the changes in order, then the checkpoints: atomically in the embedded store, while in MongoDB a crash may
-   * leave changes without their checkpoints. So a reader must expect an event again; the document's position shows
-   * whether it has it. A put never replaces a document with a later position. In a shared store it also does nothing
+   * leave changes without their checkpoints. So a reader must expect repeated events; the document's position shows
+   * which ones it has. A put never replaces a document with a later position. In a shared store it also does nothing
    * when the document that it replaces is missing, as another server has deleted it later. Rejects with the error that
    * ends the changes.
    */

@@ -1,4 +1,4 @@
-/** A size limit that several caches share: any one of them may use most of it. */
+/** A size limit that several caches share: a single one may use most of it. */
 
 interface Sized {
   readonly calculatedSize: number

@@ -1,6 +1,6 @@
 /**
- * The reads of one collection for queries, with a cache of documents in use. The projector of the same node reports
- * what it wrote, so a view never answers with an older version than that projector has applied.
+ * The reads of one collection for queries, with a cache of documents in use. The projector of the same node reports its
+ * writes, so a view never returns an older version than that projector has applied.
  */
 import { LRUCache } from 'lru-cache'
 import { modelStopped, Refused, refuse } from '../../errors/refusal.ts'
@@ -24,10 +24,10 @@ export interface View<D extends object> {
   get(id: string): Promise<D | undefined>
   /** In the order of the ids; missing ones are left out. */
   getMany(ids: readonly string[]): Promise<D[]>
-  /** The one document that matches a filter on a unique field. The view caches its id. */
+  /** Returns the document that matches a filter on a unique field, and caches its id. */
   findOne(filter: Filter<D>): Promise<D | undefined>
   find(filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
-  /** The number of matching documents. Cached until the collection changes, because counting many is slow. */
+  /** Returns the number of matching documents. Cached until the collection changes, because counting many is slow. */
   count(filter: Filter<D>): Promise<number>
   /** Returns the rows that `find` would return; a long document may come as its id only, to be read one at a time. */
   rows(filter: Filter<D>, options: FindOptions<D>): Promise<Row<D>[]>
@@ -37,7 +37,7 @@ export interface View<D extends object> {
   someIds(filter: Filter<D>, options: FindOptions<D>): Promise<string[]>
   /** The ids of all matching documents, in no order. Cached like counts. */
   ids(filter: Filter<D>): Promise<readonly string[]>
-  /** Whether its read model has stopped. Later changes are then unknown here. */
+  /** Whether its read model has stopped, so that later changes are unknown. */
   hasStopped(): boolean
   /** Takes the documents of the projector's last batch into the cache when they are few; otherwise removes them. */
   applied(touched: readonly Touched[]): void
@@ -51,10 +51,7 @@ export const MAX_CHARACTERS_OF_ALL = 4 * MAX_CHARACTERS
 const MAX_ANSWERS = 10_000
 /** Estimated memory of an id, in characters. */
 const CHARACTERS_OF_ID = 16
-/**
- * Maximum number of documents that the cache takes from one batch. A larger batch is catch-up, which no reader waits
- * for.
- */
+/** Maximum number of documents cached from one batch. Larger batches are catch-up, for which no client waits. */
 const MAX_TAKEN = 100
 
 /**
@@ -63,9 +60,7 @@ const MAX_TAKEN = 100
  */
 export function notFoundIn(view: Pick<View<object>, 'hasStopped'>, message: string): Refused {
   if (!view.hasStopped()) return new Refused(refuse.notFound(message))
-  return new Refused(
-    modelStopped(`${message}: the read model has stopped, so what was made since is not known`),
-  )
+  return new Refused(modelStopped(`${message}: the read model has stopped, so later changes are unknown`))
 }
 
 /** `idOf` returns the id under which a document is stored. `limit` is the memory limit that all views share. */
@@ -83,19 +78,19 @@ export function createView<D extends object>(
       sizeCalculation: (document) => roughSize(document),
     }),
   )
-  // Limited by size like the others: `max` would allocate memory for all entries at the start.
+  // Limited by size, because `max` would allocate memory for all entries at once.
   const answers = new LRUCache<string, string>({ maxSize: MAX_ANSWERS, sizeCalculation: () => 1 })
-  // Limited by size because clients can ask for any number of names that do not exist.
+  // Limited by size, because clients can invent any number of names.
   const counts = limit.share(
     new LRUCache<string, number>({
       maxSize: MAX_CHARACTERS / 8,
-      sizeCalculation: (_, question) => question.length,
+      sizeCalculation: (_, key) => key.length,
     }),
   )
   const idLists = limit.share(
     new LRUCache<string, readonly string[]>({
       maxSize: MAX_CHARACTERS / 2,
-      sizeCalculation: (ids, question) => question.length + CHARACTERS_OF_ID * ids.length,
+      sizeCalculation: (ids, key) => key.length + CHARACTERS_OF_ID * ids.length,
     }),
   )
   // Most lists return documents that are cached already; equal text is the same document, so it is not parsed again.
@@ -120,7 +115,7 @@ export function createView<D extends object>(
     return value
   }
 
-  /** The value that the cache has for the key, else the one that is read. Setting undefined caches nothing. */
+  /** Returns the cached value, or reads and caches it. Undefined is not cached. */
   async function cached<V extends NonNullable<unknown>, Read extends V | undefined>(
     memory: LRUCache<string, V>,
     key: string,
@@ -168,25 +163,25 @@ export function createView<D extends object>(
       return ids.flatMap((id, i) => known[i] ?? stored?.get(id) ?? [])
     },
     async findOne(filter) {
-      const question = JSON.stringify(filter)
-      const id = answers.get(question)
+      const key = JSON.stringify(filter)
+      const id = answers.get(key)
       const known = id === undefined ? undefined : await get(id)
-      // The cached document may have changed or be deleted: then ask the store again.
+      // The cached document may have changed or be deleted: then query the store.
       if (known !== undefined && matches(known, filter)) return known
       const [document] = await store.find(collection, filter, { limit: 1 })
-      if (document !== undefined) answers.set(question, idOf(document))
+      if (document !== undefined) answers.set(key, idOf(document))
       return document
     },
     find: (filter, options) => store.find(collection, filter, options),
     rows,
     count: (filter) => cached(counts, JSON.stringify(filter), () => store.count(collection, filter)),
     async page(filter, options) {
-      const question = JSON.stringify(filter)
-      const total = counts.get(question)
+      const key = JSON.stringify(filter)
+      const total = counts.get(key)
       if (total === undefined) {
         const page = await readAndCache(
           () => store.page(collection, filter, options),
-          (page) => counts.set(question, page.total),
+          (page) => counts.set(key, page.total),
         )
         return { rows: page.rows.map(documentOf), total: page.total }
       }

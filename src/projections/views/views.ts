@@ -49,7 +49,7 @@ import type { ReadStore } from '../store/read-store.ts'
 import { createSharedLimit, type SharedLimit } from './shared-limit.ts'
 import { createView, MAX_CHARACTERS_OF_ALL } from './view.ts'
 
-/** A row of the table below: a read model and a function that creates its view. */
+/** Returns a read model and a function that creates its view. */
 function viewed<D extends object>(fold: Fold<D>, idOf: (document: D) => string) {
   const model = readModel(fold)
   return {
@@ -137,7 +137,7 @@ export class UnknownReadModel extends Error {
   override readonly name = 'UnknownReadModel'
 }
 
-/** The read models with these names; all of them when the list is empty. @throws UnknownReadModel */
+/** Returns the read models with these names; all for an empty list. @throws UnknownReadModel */
 export function modelsNamed(names: readonly string[]): readonly ReadModel[] {
   const unknown = names.find((name) => !READ_MODELS.some((model) => model.name === name))
   if (unknown !== undefined) {

@@ -216,7 +216,7 @@ t.test('index values are compared with the documents', async (t) => {
     t.equal(sound, false)
     t.match(
       views.failure,
-      /views\.db is damaged: what documents of issues are found by (lacks|has) an element/,
+      /views\.db is damaged: the filter index of issues (lacks|has) an element/,
     )
     tamper(viewsFile, 'DELETE FROM arr_issues; INSERT INTO arr_issues SELECT * FROM kept')
   }
@@ -233,7 +233,7 @@ t.test(
     const first = `(SELECT min(seq) FROM ${parts})`
     const wordsOfFirst = `(SELECT words FROM ${parts} WHERE seq = ${first})`
     const document =
-      /views\.db is damaged: the words by which issue_texts are found differ from those of document /
+      /views\.db is damaged: the word index of issue_texts differs from document /
     const put = `DELETE FROM ${index} WHERE rowid = ${first}; INSERT INTO ${index} (rowid, words) VALUES (${first}, `
     for (const [change, problem, undo] of [
       [`UPDATE ${parts} SET owner = '99.1' || owner WHERE seq = ${first}`, document, 'substr(owner, 5)'],

@@ -1,7 +1,7 @@
-/** The files of a repository, whatever they are attached to. */
+/** The files of a repository: of comments, issues and releases. */
 import type { Views } from '../../views/views.ts'
 
-/** This many documents are read together. */
+/** Batch size of document reads. */
 const BATCH = 500
 
 export interface AttachedFile {
@@ -12,10 +12,10 @@ export interface AttachedFile {
 
 type FileViews = Pick<Views, 'comments' | 'issueFiles' | 'releases'>
 
-/** The files of some documents, and the place after the last of them. */
+/** Reads the files of some documents. `place`: the key of the document. */
 type Read = (after: number) => Promise<{ place: number; files: readonly AttachedFile[] }[]>
 
-/** All files of a repository, in parts: also of one that was deleted. */
+/** Yields all files of a repository in batches, also of a deleted one. */
 export async function* filesOfRepository(views: FileViews, repoId: number): AsyncGenerator<AttachedFile[]> {
   const byId = { sort: [['id', 1]], limit: BATCH } as const
   const sources: Read[] = [
@@ -45,7 +45,7 @@ export async function* filesOfRepository(views: FileViews, repoId: number): Asyn
   }
 }
 
-/** The repository of each of these files, by the uuid. */
+/** Returns the repository of each of these files, by uuid. */
 export async function repositoriesOfFiles(
   views: FileViews,
   uuids: readonly string[],

@@ -2,7 +2,7 @@
 import type { BranchPoint } from '../../../events/catalog/pull-requests.ts'
 import type { EventOf } from '../../../events/handlers.ts'
 
-/** The head or the base, under its new name. */
+/** Returns the head or the base with its new name. */
 export function renamedBranch(
   { head, base }: { head: BranchPoint; base: BranchPoint },
   { data: { side, to } }: EventOf<'PullRequestBranchRenamed'>,

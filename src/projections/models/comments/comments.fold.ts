@@ -22,7 +22,7 @@ export interface CommentDocument {
   author: AccountRef
   body: string
   attachments: CommentFile[]
-  /** The uuids of the files: a download finds the comment by them. */
+  /** The uuids of the files, by which downloads find the comment. */
   attachmentUuids: string[]
   createdAt: string
   updatedAt: string

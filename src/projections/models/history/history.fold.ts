@@ -12,17 +12,17 @@ export interface HistoryDocument {
   /** `NO_REPOSITORY` for an event that belongs to no repository. */
   repoId: number
   type: string
-  /** The login in lower case; empty for the server itself. */
+  /** The login in lower case; empty for the server. */
   actor: string
   /** Milliseconds since 1970. */
   at: number
   /** Whether only admins of the repository may see it. */
   adminsOnly: boolean
-  /** Whether it holds words that a token for repositories alone may not read. */
+  /** Whether reading it needs the token scope `issue`. */
   issueWords: boolean
 }
 
-/** For events about accounts, organizations and their labels. They appear only in the history of the server. */
+/** Repository id of events about accounts and organizations, which appear only in the server's history. */
 export const NO_REPOSITORY = 0
 
 /**
@@ -59,11 +59,11 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'TransferCanceled',
 ])
 
-/** Whether an event is about a draft of a release: readers of the repository do not see it. */
+/** Whether an event is about a draft of a release, which readers of the repository do not see. */
 const isOfDraft = ({ type, data }: { type: string; data: object }) =>
   MAY_BE_OF_DRAFT.has(type) && 'draft' in data && data.draft === true
 
-/** The types of events of which only some are for admins: those of releases while they are drafts. */
+/** Types of release events, which are only for admins while the release is a draft. */
 const MAY_BE_OF_DRAFT: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'ReleaseCreated',
   'ReleaseEdited',
@@ -105,7 +105,7 @@ const ISSUE_WORDS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'MilestoneDeleted',
 ])
 
-/** Whether an event holds words of issues, comments, labels or milestones. */
+/** Whether an event is of an issue, comment, label or milestone. */
 export const hasIssueWords = ({ type, stream }: { type: string; stream: string }) =>
   ISSUE_WORDS.has(type) || isIssueStream(stream)
 

@@ -15,7 +15,7 @@ export interface KeyedEventDocument {
 /** SHA-256 in base64url. Retries of processes and starts have digests of another form. */
 const DIGEST = /^[\w-]{43}$/
 
-/** Whether the `request` of an event, or of one that is to be made, is the digest of a client's request. */
+/** Whether the `request` of an event is the digest of a client's request. */
 export const isKeyed = (request: string | undefined) => request !== undefined && DIGEST.test(request)
 
 const NONE: readonly string[] = []

@@ -12,13 +12,13 @@ import { type Erased, erasedText } from '../../../events/sealing/sealed-texts.ts
 
 export interface Discussion extends Opened {
   closed: boolean
-  /** The branch or tag that it is about. Absent: it never had one. */
+  /** Its branch or tag; absent before the first one. */
   ref?: string
   /** The issues and pull requests that must be closed before this one can be closed. */
   dependencies: readonly IssueRef[]
-  /** Absent: it never had files of its own. */
+  /** Its own files; absent before the first one. */
   assets?: readonly IssueFile[]
-  /** Absent: it was never locked. */
+  /** Absent before the first lock. */
   locked?: boolean
 }
 
@@ -30,13 +30,13 @@ export interface IssueFile extends IssueAsset {
 
 export const sameIssue = (a: IssueRef, b: IssueRef) => a.repoId === b.repoId && a.index === b.index
 
-/** The state in one word, as filters of lists name it. */
+/** The state as a word for filters of lists. */
 export const stateOf = (closed: boolean): 'open' | 'closed' => (closed ? 'closed' : 'open')
 
-/** The version of the shared fields in documents: raise it when one is added or changes. */
+/** Version of the shared fields in documents: raise it for each change of them. */
 export const DISCUSSION_VERSION = 1
 
-/** The shared fields of something new. */
+/** Returns the shared fields of a new issue or pull request. */
 export const openedDiscussion = ({
   repoId,
   index,
@@ -90,7 +90,7 @@ export const discussionChanges: Handlers<DiscussionEvent['type'], Discussion, Pa
   DiscussionUnlocked: () => ({ locked: false }),
 }
 
-/** Its own texts when all are erased. */
+/** Returns its own texts after the erasure. */
 function erasedTexts({ assets }: Discussion, by: Erased): Partial<Discussion> {
   const erased = erasedText(by)
   const texts = { title: erased, body: erased }

@@ -8,7 +8,7 @@ export interface IssueFilesDocument {
   index: number
   isPull: boolean
   files: { id: number; uuid: string; size: number }[]
-  /** The uuids of the files: a download finds the issue by them. */
+  /** The uuids of the files, by which downloads find the issue. */
   uuids: string[]
 }
 

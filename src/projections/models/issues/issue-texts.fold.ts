@@ -1,7 +1,7 @@
 /**
- * The words of issues and pull requests, for the keyword search. The title and the body are one document, and so is
- * each comment, each review and each comment of a review: it writes only its own words, however long its issue has become.
- * A review that is not submitted is its reviewer's alone, so no search finds it.
+ * The words of issues and pull requests, for the keyword search. One document for title and body, and one for each
+ * comment, review and comment of a review: so a new comment writes only its own words. Draft reviews are private, so
+ * they are left out.
  */
 
 import { type Fold, foldOf } from '../../projector/read-model.ts'
@@ -9,11 +9,11 @@ import { issueId, type OpenedEvent, textId } from './issue-selection.ts'
 import { wordsOf } from './words.ts'
 
 export interface IssueTextDocument {
-  /** The issue that has the text. All that lists filter by is in its document. */
+  /** Id of the issue's document, which has all other fields for filters. */
   issueKey: string
   /** Each word once. */
   words: string[]
-  /** The words of the title and of the body, separated by spaces: one of them may change alone. Not in other texts. */
+  /** Only of the issue itself: the words of title and body, separated by spaces, because each may change alone. */
   title?: string
   body?: string
 }

@@ -15,9 +15,9 @@ import { type IssueSelection, issueId, type OpenedEvent, selectionOf } from './i
 import { issueTextFold } from './issue-texts.fold.ts'
 
 export interface IssueDocument extends Discussion, IssueSelection {
-  /** The keys of the issues that this one depends on. */
+  /** The keys of its dependencies. */
   dependencyKeys: string[]
-  /** When the pull request was merged; null for one that was not, and for an issue. */
+  /** Time of the merge; null for an issue and without a merge. */
   mergedAt: string | null
   /** As in Gitea, a review of a pull request counts as one. */
   comments: number
@@ -39,7 +39,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     { isPull: 1, state: 1, id: -1 },
     { isPull: 1, id: -1 },
     { id: -1 },
-    // To find the few of many, and to count them.
+    // To find and count few of many.
     { posterId: 1, repoId: 1, state: 1, isPull: 1, id: -1 },
     { milestoneId: 1, repoId: 1, state: 1, isPull: 1, id: -1 },
     { repoId: 1, updatedAt: 1 },
@@ -75,7 +75,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     CommentAdded: ({ comments }) => ({ comments: comments + 1 }),
     CommentEdited: () => ({}),
     CommentDeleted: ({ comments }) => ({ comments: comments - 1 }),
-    // Only the time: a pull request was updated at the same time as an issue and as itself.
+    // Only `updatedAt` changes, so that it is the same here and in `pulls`.
     PullRequestHeadMoved: () => ({}),
     TargetBranchChanged: () => ({}),
     MaintainerEditChanged: () => ({}),
@@ -104,7 +104,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
       requestedReviewerIds: without(ids, reviewer.id, ...answeredTeams),
       reviewerIds: [...reviewerIds, reviewer.id],
     }),
-    // Found by the server in texts that were there already, so the issue was not updated.
+    // The server finds mentions in existing texts, so `updatedAt` stays.
     UsersMentioned: ({ mentionedIds, updatedAt }, { data: { users } }) => ({
       mentionedIds: [...new Set([...mentionedIds, ...users.map(({ id }) => id)])],
       updatedAt,
@@ -135,7 +135,7 @@ const withoutOne = (ids: readonly number[], ended: number) => {
 }
 
 function openedIssue(event: OpenedEvent): IssueDocument {
-  // In V8 an object literal that begins with a spread and then adds fields takes thirty times as long.
+  // In V8, an object literal with a spread before other fields takes thirty times as long.
   return Object.assign(selectionOf(event), openedDiscussion(event.data), {
     dependencyKeys: [],
     mergedAt: null,

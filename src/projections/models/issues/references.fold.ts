@@ -1,4 +1,4 @@
-/** Which issues and pull requests a text names: one document for each text, and for each commit. */
+/** The issues and pull requests that a text names: one document per text, and per commit. */
 
 import type { ReferenceAction } from '../../../domain/markup/references.ts'
 import type { AccountRef, IssueRef } from '../../../events/catalog/parts.ts'
@@ -12,11 +12,11 @@ import { issueId } from './issue-selection.ts'
 interface NamedTarget {
   key: string
   action: ReferenceAction
-  /** Since when, and by whom. */
+  /** Actor and time of the first reference. */
   by: AccountRef | null
   at: string
   position: Position
-  /** Its place among the issues that the event names. */
+  /** Its index among the issues that the event names. */
   row: number
 }
 

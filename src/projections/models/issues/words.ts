@@ -1,29 +1,28 @@
 /** Splits a text into the words that the keyword search finds. Pure. */
 
-/** The most characters of a word that are stored. A longer word is found by its beginning. */
+/** Maximum length of a stored word, in characters. A longer word is found by its beginning. */
 const MAX_WORD = 64
 
 const RUNS = /[\p{L}\p{N}\p{M}]+/gu
 
-/** Most texts are ASCII. For them a simpler pattern gives the same words faster. */
+/** Most texts are ASCII, for which a simpler pattern finds the same words faster. */
 const ASCII = /^[\0-\x7f]*$/
 const ASCII_RUNS = /[a-z0-9]+/g
 
-/** Characters of scripts that do not put spaces between words. */
+/** Characters of scripts without spaces between words. */
 const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmr}\p{scx=Mymr}]+/u
 
 /** With a capture group, so that `split` keeps these parts. */
 const PARTS = new RegExp(`(${UNSPACED.source})`, 'u')
 
 /**
- * Longer runs of marks are cut. To put the marks of one run in order takes time by the square of their number, and no
- * language needs more (Unicode calls this the stream-safe format).
+ * Longer runs of marks are cut: ordering the marks of a run takes quadratic time, and no language needs more (Unicode's
+ * stream-safe format).
  */
 const LONG_MARKS = /(\p{M}{30})\p{M}+/gu
 
 /**
- * How many times longer than its text the words may be. One character can stand for eighteen; in no text of a language
- * do they all.
+ * Maximum growth of a text by normalization. One character can become eighteen, but texts of real languages grow less.
  */
 const MAX_GROWTH = 4
 
@@ -55,12 +54,12 @@ function addUnspaced(words: Set<string>, run: string): void {
   }
 }
 
-/** The length of the character at a place: 2 for a surrogate pair. */
+/** Length of the character at an index: 2 for a surrogate pair. */
 const lengthAt = (text: string, i: number) => ((text.codePointAt(i) ?? 0) > 0xffff ? 2 : 1)
 
 /**
- * Removes case. Converts to upper case first, because some letters share a capital: ß and ss, the two Greek sigmas. The dot
- * of İ is a mark of its own in lower case, which i has without it.
+ * Removes case. Converts to upper case first, because some letters share a capital: ß and ss, the two Greek sigmas.
+ * Removes the dot of İ, which is a separate mark in lower case.
  */
 function withoutCase(text: string): string {
   const plain = text
@@ -71,7 +70,7 @@ function withoutCase(text: string): string {
   return folded.replaceAll('ς', 'σ').replaceAll('i\u0307', 'i').normalize('NFKC')
 }
 
-/** The first `MAX_WORD` characters. It never cuts a character (a surrogate pair) in half. */
+/** Returns the first `MAX_WORD` characters, without cutting a surrogate pair. */
 function beginning(word: string): string {
   return word.length <= MAX_WORD ? word : [...word.slice(0, 2 * MAX_WORD)].slice(0, MAX_WORD).join('')
 }

@@ -7,7 +7,7 @@ export interface LabelDocument extends LabelSettings {
   scope: LabelScope
   /** Look-up key of a repository's or organization's labels. */
   scopeKey: string
-  /** The name in lower case: lists are sorted by it. */
+  /** The name in lower case, for sorting. */
   nameKey: string
   createdAt: string
   updatedAt: string

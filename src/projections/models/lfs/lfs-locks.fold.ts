@@ -1,4 +1,4 @@
-/** The locks of large files that hold now. */
+/** The current locks of large files. */
 import type { LfsLock } from '../../../events/catalog/lfs.ts'
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 

@@ -1,4 +1,4 @@
-/** Which large files a repository has. Reads no file. */
+/** The large files of each repository, by the log alone. */
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 
 export interface LfsObjectDocument {

@@ -5,9 +5,9 @@ import { type Fold, foldOf } from '../../projector/read-model.ts'
 export interface MilestoneDocument extends MilestoneSettings {
   id: number
   repoId: number
-  /** The due date in milliseconds since 1970; without a due date, the largest number. Lists are sorted by it. */
+  /** The due date in milliseconds since 1970, for sorting; without a due date, the largest number. */
   dueAt: number
-  /** The title in lower case from each of its characters on, to search for a part of the title by prefix. */
+  /** The suffixes of the title in lower case, to search for a part of the title by prefix. */
   titleTails: string[]
   openIssues: number
   closedIssues: number
@@ -77,7 +77,6 @@ export const milestoneFold: Fold<MilestoneDocument> = foldOf({
   },
 })
 
-/** Adds to the numbers of open and closed issues. */
 const counted = ({ openIssues, closedIssues }: MilestoneDocument, open: number, closed: number) => ({
   openIssues: openIssues + open,
   closedIssues: closedIssues + closed,

@@ -15,9 +15,9 @@ export interface ActivityDocument extends IssueRef {
   id: number
   isPull: boolean
   at: string
-  /** Where that is in the log. */
+  /** Position of this activity in the log. */
   position: Position
-  /** Id of the actor; 0 for the server itself. */
+  /** Id of the actor; 0 for the server. */
   by: number
   /** Id of the newest comment; 0 without one. */
   commentId: number
@@ -41,7 +41,7 @@ function withPeople({ participants, left }: People, ids: readonly number[]): Pic
   return { participants: more.length === 0 ? participants : withOthers(participants, more) }
 }
 
-/** Each once, sorted. */
+/** Merges the ids, each once, sorted. */
 const withOthers = (ids: readonly number[], others: readonly number[]) =>
   [...new Set([...ids, ...others])].sort((a, b) => a - b)
 

@@ -14,14 +14,14 @@ export interface ParticipationDocument extends IssueRef {
   active: boolean
   /** The user's explicit choice; null without one. */
   subscribed: boolean | null
-  /** When it last concerned the user: the pinned ones begin with the latest. */
+  /** Time when it last concerned the user, by which pinned notifications are sorted. */
   since: string
   /** Time and position of the last assignment, mention or request; empty and 0 without one. */
   namedAt: string
   namedTo: Position
-  /** Position up to which activity is read; 0 for unread. A position, because clocks of servers differ. */
+  /** Position up to which activity is read; 0 for unread. Not a time, because clocks of servers differ. */
   seenTo: Position
-  /** Activity marked as read: up to a time, and before this position; null without a mark. */
+  /** Marks activity up to a time and before a position as read; null without a mark. */
   marked: { upTo: string; before: Position } | null
   pinned: boolean
 }
@@ -58,7 +58,7 @@ function named(before: Before, id: string, { position, metadata: { at } }: Envel
 }
 
 /** Records a review request to the user or a team of the user, unless the user made it. */
-const asked = (before: Before, event: Envelope, id: string) => {
+const requested = (before: Before, event: Envelope, id: string) => {
   const { actor } = event.metadata
   return (actor !== null && isOf(id, actor) ? acted : named)(before, id, event)
 }
@@ -96,9 +96,9 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
     CommentAdded: (before, event, id) => acted(before, id, event),
     ReviewSubmitted: (before, event, id) => acted(before, id, event),
     ReviewCommentAdded: (before, event, id) => acted(before, id, event),
-    AssigneesChanged: asked,
-    ReviewRequested: asked,
-    TeamReviewRequested: asked,
+    AssigneesChanged: requested,
+    ReviewRequested: requested,
+    TeamReviewRequested: requested,
     UsersMentioned: (before, event, id) => named(before, id, event),
     IssueSubscribed(before, { position, metadata: { at } }, id) {
       const document = begun(before, id)

@@ -1,4 +1,4 @@
-/** The teams of organizations. Their members and repositories are found by the documents of those. */
+/** The teams of organizations. The documents of accounts and repositories name their teams. */
 import type { TeamSettings } from '../../../events/catalog/organizations.ts'
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 

@@ -1,4 +1,4 @@
-/** The commits that merges have made, so that a commit finds its pull request. */
+/** The commits of merges, by which a commit's pull request is found. */
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 
 export interface MergedCommitDocument {

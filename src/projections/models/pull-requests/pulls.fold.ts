@@ -1,4 +1,4 @@
-/** Pull requests. All lists and details are read from here, without git. */
+/** Pull requests. Lists and details read these documents, without git. */
 
 import type { TeamRef } from '../../../events/catalog/organizations.ts'
 import type { AccountRef } from '../../../events/catalog/parts.ts'
@@ -16,7 +16,7 @@ import {
 } from '../issues/discussion.ts'
 import type { IssueDocument } from '../issues/issues.fold.ts'
 
-/** It lacks the fields of an issue by which only lists of issues find it. */
+/** Lacks the fields of an issue that only lists of issues filter by. */
 export interface PullDocument
   extends Omit<IssueDocument, 'isPull' | 'assigneeIds' | 'mergedAt' | 'reviewerIds' | 'mentionedIds'> {
   status: 'open' | 'closed' | 'merged'
@@ -33,7 +33,7 @@ export interface PullDocument
   conflicts: string[]
   allowMaintainerEdit: boolean
   merged: { commit: string; at: string; by: AccountRef } | null
-  /** Whether a merge has started and its result is not recorded. After a crash, the next start must finish it. */
+  /** Whether a merge has started and its result is not recorded yet. After a crash, the next start finishes it. */
   merging: boolean
   schedule: ScheduledMerge | null
   scheduled: boolean
@@ -70,7 +70,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
   arrays: ['labelIds', 'dependencyKeys', 'requestedReviewerIds'],
   version: 8 + DISCUSSION_VERSION,
   staysUntilRemoved: true,
-  // Issues have most of these events, too.
+  // Most of these events are also of issues.
   ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
   becomes: {
     PullRequestOpened(_, { data, metadata: { at } }) {

@@ -5,7 +5,7 @@ import { type Fold, foldOf } from '../../projector/read-model.ts'
 export interface ReactionDocument {
   repoId: number
   index: number
-  /** `NO_COMMENT`: the reaction is to the issue itself. */
+  /** `NO_COMMENT` for a reaction to the issue itself. */
   commentId: number
   userId: number
   userLogin: string
@@ -14,7 +14,7 @@ export interface ReactionDocument {
   createdAt: string
 }
 
-/** No comment has this id. */
+/** Stands in `commentId` for the issue itself. */
 export const NO_COMMENT = 0
 
 type Given = Pick<ReactionDocument, 'repoId' | 'index' | 'userId' | 'reaction'> & { commentId: number | null }

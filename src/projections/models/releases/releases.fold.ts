@@ -13,11 +13,11 @@ export interface ReleaseDocument extends ReleaseSettings {
   repoId: number
   author: { id: number; login: string }
   assets: ReleaseFile[]
-  /** The uuids of the files: a download finds the release by them. */
+  /** The uuids of the files, by which downloads find the release. */
   assetUuids: string[]
-  /** The words of the name and the tag: lists are filtered by them. */
+  /** The words of the name and the tag, for filters. */
   words: string[]
-  /** ISO 8601. Lists are sorted by it. */
+  /** ISO 8601, for sorting. */
   createdAt: string
   /** Null for a draft. */
   publishedAt: string | null

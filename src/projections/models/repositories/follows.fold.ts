@@ -8,10 +8,10 @@ export interface FollowDocument {
   userLogin: string
   starred: boolean
   watched: boolean
-  /** Since when; empty when the user does not. */
+  /** Time of the star or watch; empty without one. */
   starredAt: string
   watchedAt: string
-  /** Where in the log the watching began; 0 when the user does not watch. */
+  /** Position where the watch began; 0 without one. */
   watchedFrom: Position
 }
 

@@ -1,11 +1,11 @@
-/** Makes any part of a name findable: a search for the beginning of a word finds the ends of the name. Pure. */
+/** Indexes the suffixes of names, so that a search by prefix finds any part of a name. Pure. */
 
 /** Maximum length of a part. A longer keyword matches by its beginning. */
 const MAX_PART = 40
 
 const withoutCase = (text: string) => text.normalize('NFKC').toLowerCase()
 
-/** Every end of the texts, in lower case and without repetition. Each part of a text is the beginning of one of them. */
+/** Returns every suffix of the texts, in lower case, each once. Each part of a text is the prefix of one. */
 export function partsOf(...texts: readonly string[]): string[] {
   const parts = new Set<string>()
   for (const text of texts) {
@@ -15,7 +15,7 @@ export function partsOf(...texts: readonly string[]): string[] {
   return [...parts]
 }
 
-/** Returns the part for a keyword; undefined when it is empty. */
+/** Returns the prefix to search for; undefined for an empty keyword. */
 export function partNamed(keyword: string): string | undefined {
   const characters = [...withoutCase(keyword.trim())]
   return characters.length === 0 ? undefined : characters.slice(0, MAX_PART).join('')

@@ -2,10 +2,10 @@ import type { RecordedOf } from '../../../events/handlers.ts'
 
 type Removal = RecordedOf<'LeftDocumentsRemoved'>
 
-/** Whether the event names documents that a deleted repository left, and that the read models do not keep any more. */
+/** Whether the event removes orphaned documents of a deleted repository. */
 export const removesOrphans = (event: { type: string }): event is Removal =>
   event.type === 'LeftDocumentsRemoved'
 
-/** The ids of those of a read model. */
+/** Returns the ids of the removed documents of a read model. */
 export const orphanIdsOf = (name: string, { data }: Removal): readonly string[] =>
   data.left.find(({ model }) => model === name)?.ids ?? []

@@ -8,7 +8,7 @@ export interface RedirectDocument {
   repoId: number
 }
 
-/** The old name leads to the repository. The new one is taken, so it leads nowhere else any more. */
+/** The old name leads to the repository. The new one is in use, so it redirects nowhere. */
 const moved = (id: string, taken: string, repoId: number) => (id === taken ? undefined : { key: id, repoId })
 
 export const redirectFold: Fold<RedirectDocument> = foldOf({

@@ -22,15 +22,15 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   ownerId: number
   ownerLogin: string
   ownerKind: AccountKind
-  /** Visibility of the owner, which limits that of a public repository. */
+  /** Visibility of the owner, which also limits a public repository. */
   ownerVisibility: Visibility
-  /** `owner/name` in lower case: look-ups use it. */
+  /** `owner/name` in lower case, for look-ups. */
   key: string
   /** True until the first branch exists. */
   empty: boolean
   /** By user id. */
   collaborators: Record<string, { login: string; permission: Permission }>
-  /** In the order in which they apply. */
+  /** In the order of precedence. */
   protections: BranchProtection[]
   /**
    * Ids of the readers besides site admins: the owner (an organization stands for its members), collaborators and
@@ -42,7 +42,7 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   granted: number[]
   /** Ids with permissions besides the owner: collaborators, and the organization for its members. */
   guests: number[]
-  /** The ids of the teams that were given the repository. Those for all repositories are not here. */
+  /** The ids of teams with this repository, without teams that have all repositories. */
   teams: number[]
   archived: boolean
   /** Null when it is not archived. */
@@ -54,7 +54,7 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   nameParts: string[]
   /** Keywords of the name, the topics and the description. */
   allParts: string[]
-  /** For a fork: the repository that it was forked from, even when that is deleted. */
+  /** For a fork: the original, even when that is deleted. */
   parentId: number | null
   parent: NonNullable<Created['parent']> | null
   forks: number
@@ -62,13 +62,13 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   closedIssues: number
   openPulls: number
   closedPulls: number
-  /** Published releases. Absent: it never had any. */
+  /** Number of published releases; absent before the first one. */
   releases?: number
   /** Absent before the first pin. */
   pins?: Pins
-  /** Absent or null without a pending transfer. A user who is the recipient may read the repository. */
+  /** Absent or null without a pending transfer. A recipient that is a user may read the repository. */
   transfer?: PendingTransfer | null
-  /** The account that the repository is offered to. Look-ups use it. */
+  /** The account that the repository is offered to, for look-ups. */
   recipientId?: number | null
   stars: number
   watchers: number
@@ -76,7 +76,7 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   updatedAt: string
 }
 
-/** Stands in `readers` for everybody. No account has this id. */
+/** Stands in `readers` for all clients. No account has this id. */
 export const ANYONE = 0
 /** Stands in `readers` for all signed-in users. */
 export const SIGNED_IN = -1
@@ -87,7 +87,7 @@ export const SIGNED_IN = -1
  */
 export const allRepositoriesOf = (organizationId: number) => -1 - organizationId
 
-/** The key of a repository for look-ups. Case is ignored. */
+/** Returns the look-up key of a repository, which ignores case. */
 export function repositoryKey(owner: string, name: string): string {
   return `${owner}/${name}`.toLowerCase()
 }
@@ -122,11 +122,11 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   changes: {
     RepositoryEdited: (repository, { data: { changes } }) => ({
       ...changes,
-      // Only when needed: it takes longer than the rest of the fold.
+      // Only when needed: it takes longer than the other fields.
       ...((changes.name !== undefined || changes.description !== undefined) &&
         searchableIn({ ...repository, ...changes })),
     }),
-    // Only the owner has changed, so `updatedAt` stays.
+    // The repository itself has not changed, so `updatedAt` stays.
     OwnerVisibilityChanged: ({ updatedAt }, { data }) => ({ ownerVisibility: data.visibility, updatedAt }),
     CollaboratorSet: ({ collaborators }, { data: { user, permission } }) => ({
       collaborators: { ...collaborators, [`${user.id}`]: { login: user.login, permission } },
@@ -207,7 +207,7 @@ const withReleases = ({ releases = 0 }: RepositoryDocument, more: number) => ({ 
 function created(data: Created, at: string): RepositoryDocument {
   const { repoId, owner, name, description, website, private: isPrivate, defaultBranch, parent = null } = data
   const { ownerVisibility = 'public' } = data
-  const nobodyElse = { ownerId: owner.id, ownerKind: owner.kind, collaborators: {}, teams: [] }
+  const ownerOnly = { ownerId: owner.id, ownerKind: owner.kind, collaborators: {}, teams: [] }
   return {
     id: repoId,
     ownerId: owner.id,
@@ -225,8 +225,8 @@ function created(data: Created, at: string): RepositoryDocument {
     collaborators: {},
     ...DEFAULT_MERGE_SETTINGS,
     protections: [],
-    readers: readersOf({ private: isPrivate, ownerVisibility, ...nobodyElse }),
-    ...grantsOf(nobodyElse),
+    readers: readersOf({ private: isPrivate, ownerVisibility, ...ownerOnly }),
+    ...grantsOf(ownerOnly),
     teams: [],
     archived: false,
     archivedAt: null,
@@ -250,7 +250,7 @@ function created(data: Created, at: string): RepositoryDocument {
 const withForks = (parent: RepositoryDocument | undefined, more: 1 | -1) =>
   parent && { ...parent, forks: parent.forks + more }
 
-const EVERYBODY = { public: [ANYONE], limited: [SIGNED_IN], private: [] } as const satisfies Record<
+const PUBLIC_READERS = { public: [ANYONE], limited: [SIGNED_IN], private: [] } as const satisfies Record<
   Visibility,
   readonly number[]
 >
@@ -263,7 +263,7 @@ function readersOf({
   ...granting
 }: Granting & Pick<RepositoryDocument, 'private' | 'ownerVisibility'>): number[] {
   const given = [...grantsOf(granting).granted]
-  return isPrivate ? given : [...EVERYBODY[ownerVisibility], ...given]
+  return isPrivate ? given : [...PUBLIC_READERS[ownerVisibility], ...given]
 }
 
 function grantsOf({ ownerId, ownerKind, collaborators, teams, transfer }: Granting) {
@@ -274,7 +274,7 @@ function grantsOf({ ownerId, ownerKind, collaborators, teams, transfer }: Granti
   return { granted, guests: granted }
 }
 
-/** The most words of a description that keywords find. */
+/** Maximum number of indexed words of a description. */
 const MAX_DESCRIPTION_WORDS = 200
 
 function searchableIn({

@@ -1,10 +1,10 @@
-/** The topics of the repositories that everybody may see, with the number of these repositories. */
+/** The topics of public repositories, with the number of these repositories. */
 import { createHash } from 'node:crypto'
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 import { partsOf } from './name-parts.ts'
 
 export interface TopicDocument {
-  /** Made of the name: a topic that comes back is the same one. */
+  /** Derived from the name: a topic that returns keeps its id. */
   id: number
   name: string
   parts: string[]

@@ -30,7 +30,7 @@ const within = (ids: readonly number[]) => {
   return ({ id }: { id: number }) => set.has(id)
 }
 
-/** Fields of a review that a later one of the same reviewer replaces. */
+/** Changed fields of a review when the same reviewer submits another one. */
 const SUPERSEDED = { official: false, dismissed: true } as const
 
 const drafted = ({ data }: EventOf<'ReviewDrafted'>, comments: readonly number[] = []): ReviewFacts => ({
@@ -80,7 +80,7 @@ const teamRequested = ({ data }: EventOf<'TeamReviewRequested'>): ReviewFacts =>
   comments: [],
 })
 
-/** The review that an event begins; undefined for events that only change reviews. */
+/** Returns the review that an event begins; undefined for events that only change reviews. */
 export function begunReview(event: ReviewEvent): ReviewFacts | undefined {
   if (event.type === 'ReviewDrafted') return drafted(event)
   if (event.type === 'ReviewSubmitted') return submitted(event)
@@ -88,7 +88,7 @@ export function begunReview(event: ReviewEvent): ReviewFacts | undefined {
   return event.type === 'ReviewRequested' ? requested(event) : undefined
 }
 
-/** The ids of the reviews that end with an event. */
+/** Returns the ids of the reviews that an event ends. */
 export function endedReviews(event: ReviewEvent): readonly number[] {
   switch (event.type) {
     case 'ReviewDraftDiscarded':
@@ -103,7 +103,7 @@ export function endedReviews(event: ReviewEvent): readonly number[] {
   }
 }
 
-/** The fields that an event changes of a review that was there before, and by which review ids it finds them. */
+/** Returns the fields of existing reviews that an event changes, with the ids of these reviews. */
 export function changedReviews(
   event: ReviewEvent,
 ): readonly (readonly [ids: readonly number[], changed: Partial<ReviewFacts>])[] {
@@ -138,11 +138,11 @@ export function changedReviews(
   }
 }
 
-/** The comments of a review with one more: a review that was just submitted names its comments already. */
+/** Adds a comment to a review's comments. The event of a submission has named it already. */
 export const withComment = ({ comments }: Pick<ReviewFacts, 'comments'>, id: number): readonly number[] =>
   comments.includes(id) ? comments : [...comments, id]
 
-/** The reviews after an event, in the order of their ids. */
+/** Returns the reviews after an event, in the order of their ids. */
 function evolveReviews(reviews: readonly ReviewFacts[], event: ReviewEvent): readonly ReviewFacts[] {
   if (event.type === 'ReviewCommentResolved') return reviews
   if (event.type === 'ReviewCommentDrafted' || event.type === 'ReviewCommentAdded') {
@@ -160,12 +160,12 @@ function evolveReviews(reviews: readonly ReviewFacts[], event: ReviewEvent): rea
   const isEnded = within(endedReviews(event))
   const rest = changed.filter((one) => !isEnded(one) && one.id !== begun?.id)
   if (begun === undefined) return rest
-  // A draft that is changed keeps its comments.
+  // A changed draft keeps its comments.
   const kept = begun.kind === 'pending' && before ? { ...begun, comments: before.comments } : begun
   return [...rest, kept].sort((a, b) => a.id - b.id)
 }
 
-/** Handlers of all events of reviews, for whatever has reviews. */
+/** Handlers of all review events, for states with reviews. */
 export const reviewChanges = {
   ReviewDrafted: changeOf,
   ReviewCommentDrafted: changeOf,

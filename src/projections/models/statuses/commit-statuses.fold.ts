@@ -25,7 +25,7 @@ export interface CommitChecksDocument {
   sha: string
   /** The latest status of each context, the newest first. */
   latest: { context: string; state: CommitState; id: number }[]
-  /** The number of posted statuses in each state: lists use it as their total. */
+  /** The number of posted statuses in each state, for the totals of lists. */
   posted: Record<CommitState, number>
 }
 

@@ -24,7 +24,7 @@ export const tagProtectionFold: Fold<TagProtectionsDocument> = foldOf({
   },
 })
 
-/** Adds a protection, or puts it in the place of the one with the same id. */
+/** Adds a protection, or replaces the one with the same id. */
 export function withTagProtection(
   protections: readonly TagProtection[],
   protection: TagProtection,

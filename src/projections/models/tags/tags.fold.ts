@@ -8,7 +8,7 @@ export interface TagDocument {
   name: string
   /** Target of the ref: the tag object or the commit. */
   sha: string
-  /** When the tag was made, in milliseconds since 1970; of tags that the log has no time of, when it was recorded. */
+  /** Time of the tag in milliseconds since 1970; if the log lacks it, the time of its record. */
   date: number
 }
 

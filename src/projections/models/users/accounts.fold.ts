@@ -9,15 +9,15 @@ export interface AccountDocument {
   id: number
   kind: AccountKind
   login: string
-  /** The login in lower case: look-ups use it. */
+  /** The login in lower case, for look-ups. */
   loginKey: string
-  /** The parts of the login and of the full name: keywords find them. */
+  /** The parts of the login and of the full name, for keywords. */
   nameParts: string[]
   fullName: string
   email: string
-  /** Other addresses of a user, which are not verified. */
+  /** Other, unverified addresses of a user. */
   emails: string[]
-  /** All addresses in lower case: sign-in uses them. */
+  /** All addresses in lower case, for sign-in. */
   emailKeys: string[]
   description: string
   location: string
@@ -30,22 +30,22 @@ export interface AccountDocument {
   active: boolean
   prohibitLogin: boolean
   mustChangePassword: boolean
-  /** Which hash in the store of the secrets is the password's; null: the first one. */
+  /** Id of the password's hash in the secret store; null for the first one. */
   passwordId: string | null
   /** A deleted account stays as a ghost with its id and the name in its events, because its actions stay. */
   deleted: boolean
   createdAt: string
-  /** For a user: how many repositories it has starred, also such as were deleted since. */
+  /** For a user: number of starred repositories, including deleted ones. */
   stars: number
   /** For a user: the permission in each organization, by the organization's id. */
   memberships: Record<string, Permission>
   /** For a user: the teams, by their ids. */
   teams: Record<string, TeamMembership>
-  /** Lists of members filter by it. */
+  /** For filters of member lists. */
   teamIds: number[]
-  /** The organizations that the user is in, as a member or by a team. */
+  /** The user's organizations, by membership or by team. */
   organizationIds: number[]
-  /** Those of them that people outside see. */
+  /** Those of them whose membership is public. */
   publicOrganizationIds: number[]
   /**
    * Ids that stand for the user in `granted` of a repository: the user, organizations and teams. Lists of a
@@ -78,7 +78,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
   ],
   version: 8,
   ids({ data }) {
-    // The document of an organization has no members: it is read with each of its many repositories.
+    // The document of an organization lacks its members: it is read with each of its repositories.
     if ('user' in data) return [`${data.user.id}`]
     if ('team' in data) return data.members.map(String)
     if ('teams' in data) return [data.organization.id, ...data.members].map(String)

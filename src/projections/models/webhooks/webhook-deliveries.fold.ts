@@ -1,6 +1,6 @@
 /**
- * Pending and finished deliveries of webhooks. They name the event, not the payload, which is created from the log when
- * it is sent, so erased texts are not in it. Deliveries are work of this installation, so they are kept beside the read
+ * Pending and finished deliveries of webhooks. They name the event without its payload, which is created from the log
+ * when it is sent and so lacks erased texts. Deliveries are work of this installation, so they are kept beside the read
  * models.
  */
 
@@ -21,18 +21,18 @@ export interface WebhookDelivery {
   hookId: number
   /** Account whose scheduling share the work uses: the owner of the repository or hook. */
   ownerId: number
-  /** The event, by its id and its place. Several deliveries of one event have their places in it. */
+  /** The event, by id and position. `part` numbers the deliveries of one event. */
   eventId: string
   position: Position
   part: number
   event: HookEvent
-  /** Later deliveries of the same event: each becomes one of its own when the one before it is done. */
+  /** Later deliveries of the same event: each becomes a separate one when the one before it is done. */
   rest?: readonly LaterParts[]
-  /** When the event was, or was first seen here, in milliseconds since 1970. */
+  /** Time of the event, or when it was first seen here, in milliseconds since 1970. */
   at: number
   state: 'waiting' | 'delivered' | 'failed'
   attempts: number
-  /** When it is tried at the earliest, in milliseconds since 1970. */
+  /** Earliest time of the next attempt, in milliseconds since 1970. */
   notBefore: number
   /** Last attempt: its end in milliseconds since 1970, duration, status and problem. */
   triedAt: number | null
@@ -41,7 +41,7 @@ export interface WebhookDelivery {
   problem: string
 }
 
-/** Places in an event, in ascending order. */
+/** `part` numbers, in ascending order. */
 export interface LaterParts {
   event: HookEvent
   parts: readonly number[]
@@ -61,11 +61,11 @@ const collection: Collection<WebhookDelivery> = {
 const NO_POSITION = 0
 /** Number of finished deliveries that are kept per webhook. */
 export const KEPT_DELIVERIES = 50
-const AT_ONCE = 500
+const BATCH = 500
 
 export type WebhookDeliveries = ReturnType<typeof createWebhookDeliveries>
 
-/** Opens the deliveries of a store. `prepare` must be called before anything else. */
+/** Opens the deliveries of a store. Call `prepare` first. */
 export function createWebhookDeliveries(store: ReadStore) {
   const putting = (body: WebhookDelivery): Change => {
     return { op: 'put', collection, id: body.id, position: NO_POSITION, body }
@@ -76,13 +76,13 @@ export function createWebhookDeliveries(store: ReadStore) {
     prepare: () => store.prepare([collection]),
 
     /**
-     * Adds those that are new; a crash may repeat an event. Resolves to the added ones. `requireLease` is called
-     * between the look-up and the write, and throws when another node may have added and sent them.
+     * Adds new deliveries; a crash may repeat an event. Resolves to the added ones. `requireLease` is called between
+     * the look-up and the write, and throws when another node may have added and sent them.
      */
     async add(wanted: readonly WebhookDelivery[], requireLease: () => void): Promise<WebhookDelivery[]> {
       const added: WebhookDelivery[] = []
-      for (let i = 0; i < wanted.length; i += AT_ONCE) {
-        const part = wanted.slice(i, i + AT_ONCE)
+      for (let i = 0; i < wanted.length; i += BATCH) {
+        const part = wanted.slice(i, i + BATCH)
         const there = await store.getMany(
           collection,
           part.map(({ id }) => id),
@@ -96,10 +96,11 @@ export function createWebhookDeliveries(store: ReadStore) {
       return added
     },
 
-    /** Stores them in one write: atomically in the embedded store, in their order in MongoDB. */
-    put: (...those: readonly WebhookDelivery[]): Promise<void> => store.apply(those.map(putting), new Map()),
+    /** Stores deliveries in one write: atomic in the embedded store, in order in MongoDB. */
+    put: (...deliveries: readonly WebhookDelivery[]): Promise<void> =>
+      store.apply(deliveries.map(putting), new Map()),
 
-    /** The one that a webhook sends next. */
+    /** Returns the delivery that a webhook sends next. */
     async next(hookId: number): Promise<WebhookDelivery | undefined> {
       const sort = [
         ['position', 1],
@@ -111,7 +112,7 @@ export function createWebhookDeliveries(store: ReadStore) {
 
     waiting: (hookId: number): Promise<number> => store.count(collection, { hookId, state: 'waiting' }),
 
-    /** The next delivery of each webhook that has one. Reads one for each. */
+    /** Returns the next delivery of each webhook that has one. */
     async heads(): Promise<WebhookDelivery[]> {
       const found: WebhookDelivery[] = []
       const sort = [
@@ -128,29 +129,29 @@ export function createWebhookDeliveries(store: ReadStore) {
       }
     },
 
-    /** Removes the oldest of a webhook that are done, beyond those that are kept. */
+    /** Removes the oldest finished deliveries of a webhook, beyond `KEPT_DELIVERIES`. */
     async prune(hookId: number): Promise<void> {
       const sort = [
         ['position', -1],
         ['part', -1],
       ] as const
       for (const state of ['delivered', 'failed'] as const) {
-        const page = { sort, skip: KEPT_DELIVERIES, limit: AT_ONCE }
+        const page = { sort, skip: KEPT_DELIVERIES, limit: BATCH }
         const old = await store.find(collection, { hookId, state }, page)
         if (old.length > 0) await store.apply(old.map(deletion), new Map())
       }
     },
 
-    /** Removes all of a webhook. */
+    /** Removes all deliveries of a webhook. */
     async removeAll(hookId: number): Promise<void> {
       for (;;) {
-        const some = await store.find(collection, { hookId }, { limit: AT_ONCE })
+        const some = await store.find(collection, { hookId }, { limit: BATCH })
         if (some.length === 0) return
         await store.apply(some.map(deletion), new Map())
       }
     },
 
-    /** Those of a webhook, the newest first. */
+    /** Returns deliveries of a webhook, the newest first. */
     page: async (
       hookId: number,
       options: Pick<FindOptions<WebhookDelivery>, 'skip' | 'limit'>,

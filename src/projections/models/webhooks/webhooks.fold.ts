@@ -10,7 +10,7 @@ export interface WebhookDocument extends WebhookSettings {
   scope: WebhookScope
   /** Look-up key of the webhooks of a repository, an account or the site. */
   scopeKey: string
-  /** Position of its creation: it gets later events. */
+  /** Position of its creation. It gets only later events. */
   madeAt: Position
   createdAt: string
   updatedAt: string

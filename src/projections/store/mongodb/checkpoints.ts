@@ -1,4 +1,4 @@
-/** The checkpoints of a MongoDB that several servers share: each has one server that moves it. */
+/** The checkpoints of a MongoDB that several servers share: one server moves each. */
 import type { Collection } from 'mongodb'
 import { LeaseLost, type SharedCheckpoints } from '../read-store.ts'
 import { DUPLICATE_KEY, unless } from './errors.ts'
@@ -20,9 +20,9 @@ export interface StoredCheckpoint {
 const WITHOUT_HOLDER = { $unset: { holder: '', wanted: '' } } as const
 
 interface Calls {
-  /** Runs a command. @throws StoreUnavailable when MongoDB cannot answer now */
+  /** Runs a command. @throws StoreUnavailable */
   ask<T>(command: () => Promise<T>): Promise<T>
-  /** Does the same for a read, which may be repeated. */
+  /** Runs a read, which may be repeated. @throws StoreUnavailable */
   read<T>(query: () => Promise<T>): Promise<T>
 }
 
@@ -43,7 +43,7 @@ export function sharedCheckpoints(
         const make = () => checkpoints.insertOne({ _id, ...after }).then(() => true)
         return ask(() => make().catch(unless(DUPLICATE_KEY, false)))
       }
-      // At the position that was read: an expired holder may have moved it since.
+      // At the position that was read: an expired holder may have moved the checkpoint since.
       const still = { _id, holder: before.holder ?? { $exists: false }, position: before.position }
       const { matchedCount } = await ask(() => checkpoints.replaceOne(still, after))
       return matchedCount === 1
@@ -66,7 +66,7 @@ export function sharedCheckpoints(
       const { matchedCount } = await ask(() => checkpoints.bulkWrite(operations, { ordered: false }))
       if (matchedCount < moved.size) throw new LeaseLost([...moved.keys()])
     },
-    async want(_id, wanted) {
+    async request(_id, wanted) {
       await ask(() => checkpoints.updateOne({ _id }, { $set: { wanted } }))
     },
     async remove(_id, { position, holder }) {
@@ -74,7 +74,7 @@ export function sharedCheckpoints(
       const { deletedCount } = await ask(() => checkpoints.deleteOne(still))
       return deletedCount === 1
     },
-    async give(_id, holder, to) {
+    async release(_id, holder, to) {
       const given =
         to === undefined ? WITHOUT_HOLDER : { $set: { holder: to }, $unset: { wanted: '' } as const }
       await ask(() => checkpoints.updateOne({ _id, holder }, given))

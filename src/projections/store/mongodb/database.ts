@@ -1,9 +1,9 @@
-/** Connections to MongoDB, their settings, and the databases that we have there. */
+/** Connections to MongoDB, their options, and the names of our databases. */
 import { type Db, MongoClient, type MongoClientOptions } from 'mongodb'
 import { StoreDenied, StoreUnavailable } from '../../../events/store/event-store.ts'
 import { mongoStartProblem } from './diagnosis.ts'
 import { denial, isUnavailable } from './errors.ts'
-import { monitoring, tellCommands } from './watch.ts'
+import { monitoring, reportCommands } from './watch.ts'
 
 const DEFAULT_DATABASE = 'mergelog'
 
@@ -43,7 +43,7 @@ export function openMongoDatabase(
 ): MongoDatabase {
   const { database, ...own } = options
   const client = new MongoClient(url, { ...clientOptions(url), ...monitoring(), ...own })
-  tellCommands(client)
+  reportCommands(client)
   const isClosed = `${what} are closed`
   let closed = false
   return {
@@ -65,8 +65,8 @@ export function openMongoDatabase(
 }
 
 /**
- * The options of the driver. A time limit of the URL counts, if there is one; everything else of ours comes before the
- * URL: the driver lets an option win over the same one in the URL, except for the parts of the write concern.
+ * Returns the options of the driver. Time limits in the URL override ours; other options of ours override the URL, as
+ * the driver does except for the parts of the write concern.
  */
 export function clientOptions(url: string): MongoClientOptions {
   const isSet = (name: string) => new RegExp(`[?&]${name}=`, 'i').test(url)
@@ -76,13 +76,13 @@ export function clientOptions(url: string): MongoClientOptions {
   return { ...Object.fromEntries(times), ...FIXED, w: 'majority', journal: true }
 }
 
-/** The database that the URL names. */
+/** Returns the database in the URL, or the default. */
 function databaseOf(url: string): string {
   const path = /^mongodb(?:\+srv)?:\/\/[^/]*\/([^?]+)/.exec(url)?.[1]
   return path === undefined ? DEFAULT_DATABASE : decodeURIComponent(path)
 }
 
-/** The name of the database with the secrets: that of the main one, with `_secrets`. */
+/** Returns the name of the database with the secrets. */
 export const secretsDatabase = (url: string): string => `${databaseOf(url)}_secrets`
 
 /**

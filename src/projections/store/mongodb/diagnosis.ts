@@ -1,4 +1,4 @@
-/** Explains in one line why MongoDB is unusable at the start, with the setting and the remedy. */
+/** Explains in one line why MongoDB is unusable at startup, with the setting and the remedy. */
 import { MongoAPIError, MongoServerSelectionError } from 'mongodb'
 import { connectionAdvice } from '../../../config/connection-advice.ts'
 import { StoreDenied, StoreUnavailable } from '../../../events/store/event-store.ts'
@@ -24,7 +24,7 @@ function reasonOf(error: unknown): string | undefined {
   return error instanceof MongoAPIError ? error.message : undefined
 }
 
-/** Why each server was not taken. */
+/** Returns why each server is unusable. */
 function unreachable({ reason }: MongoServerSelectionError): string {
   const reasons: string[] = []
   for (const [address, { error, type }] of reason?.servers ?? []) {
@@ -43,7 +43,7 @@ function failureOf(address: string, error: Error): string {
   }
   if (/timed out/.test(error.message)) return connectionAdvice(address, 'ETIMEDOUT')
   if (/closed|ECONNRESET/.test(error.message)) {
-    return `${address}: the server ends the connection: if it has TLS, add tls=true; if it has not, check that it is MongoDB`
+    return `${address}: the server ends the connection: if it has TLS, add tls=true; otherwise check that it is MongoDB`
   }
   return `${address}: ${error.message}`
 }

@@ -1,4 +1,4 @@
-/** The errors of MongoDB's driver: which are temporary, and which are expected. */
+/** Classifies the errors of MongoDB's driver. */
 import {
   MongoBulkWriteError,
   MongoClientClosedError,
@@ -40,8 +40,8 @@ const TEMPORARY_CODES = new Set([
   215, // DatabaseDropPending
   216, // ElectionInProgress
   262, // ExceededTimeLimit
-  // QueryExceededMemoryLimitNoDiskUseAllowed: our queries allow the disk, but some services do not have it. The
-  // requester must hear that this one list cannot be had, and not that Mergelog has a fault.
+  // QueryExceededMemoryLimitNoDiskUseAllowed: our queries allow the disk, but some services lack it. The client gets
+  // 503 for this list instead of 500.
   292,
   365, // TemporarilyUnavailable: too much work at once
   371, // UserWritesBlocked: the operator is moving the data
@@ -68,7 +68,7 @@ const INTERRUPTED_READ_CODES = new Set([
 ])
 
 const UNAUTHORIZED = 13
-/** The user may not do this: Unauthorized, AuthenticationFailed, and the code of Atlas for both. */
+/** The user lacks the permission: Unauthorized, AuthenticationFailed, and the code of Atlas for both. */
 const DENIED_CODES = new Set([UNAUTHORIZED, 18, 8000])
 
 const UNREACHABLE = [
@@ -85,9 +85,9 @@ const UNREACHABLE = [
 /** Errors of the connection pool. The driver does not export their classes. */
 const UNREACHABLE_NAMES = new Set(['MongoWaitQueueTimeoutError', 'MongoPoolClosedError'])
 
-/** Whether the server cannot be reached or cannot answer now, so that the client may try again. */
+/** Whether the server is unreachable or cannot answer now, so that the client may retry. */
 export function isUnavailable(error: unknown): boolean {
-  // Files of the connection string, and the name service: their errors are not the driver's own.
+  // Errors of the connection string's files and of the name service are not the driver's.
   if (error instanceof Error && 'syscall' in error) return true
   // A bulk write wraps the error that broke its connection.
   if (error instanceof MongoBulkWriteError && error.errorResponse instanceof Error) {
@@ -104,7 +104,7 @@ export function isUnavailable(error: unknown): boolean {
   )
 }
 
-/** Whether the same read may succeed when it is begun again. The driver does not repeat these itself. */
+/** Whether the same read may succeed when it is repeated. The driver does not repeat it. */
 export function isInterruptedRead(error: unknown): boolean {
   return error instanceof MongoError && INTERRUPTED_READ_CODES.has(Number(error.code))
 }
@@ -132,7 +132,7 @@ export function denial(error: unknown): string | undefined {
   return `MongoDB does not allow the user of MONGODB_URL ${what}: give it the role readWrite on its database and on the one of the secrets`
 }
 
-/** The index of the operation that stopped an ordered bulk write because its document already exists. */
+/** Returns the index of the operation that stopped an ordered bulk write because its document already exists. */
 export function duplicateAt(error: unknown): number | undefined {
   if (!(error instanceof MongoBulkWriteError)) return undefined
   // The earlier writes must be on most members, too.

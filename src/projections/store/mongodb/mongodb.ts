@@ -33,11 +33,11 @@ import {
 
 const COUNT = { $count: 'total' }
 
-/** A read of limited size. */
+/** Options of a read of limited size. */
 const READ = { maxTimeMS: 5000, batchSize: 1000, allowDiskUse: true }
 /** Options of a read whose cost grows with the collection. Limited, because a client may wait for it. */
 const LONG = { ...READ, maxTimeMS: 30_000 }
-/** A read of the server's own long work, such as a rebuild: it takes as long as it takes. */
+/** Options of reads for the server's own long work, such as a rebuild: without a time limit. */
 const UNLIMITED = { batchSize: 1000 }
 /** Maximum number of ids per command. */
 const MAX_IDS = 1000
@@ -45,7 +45,7 @@ const BODY = { _id: 0, body: 1 } as const
 
 type Found<D> = Omit<Stored<D>, 'id'> & { _id: string }
 
-/** A row of a page: a long document comes without its body. */
+/** A row of a page; without the body for a long document. */
 type FoundRow<D> = { _id: string; body?: D }
 
 const toRow = <D>({ _id: id, body }: FoundRow<D>): Row<D> => (body === undefined ? { id } : { body })
@@ -65,7 +65,7 @@ export function openMongoReadStore(
   const documents = ({ name }: AnyCollection) =>
     database.collection<StoredDocument>(checkName('collection', name))
 
-  /** Runs a read, and once more when another call interrupted it. @throws StoreUnavailable */
+  /** Runs a read, and repeats it once when another call interrupted it. @throws StoreUnavailable */
   function read<T>(query: () => Promise<T>): Promise<T> {
     return ask(() =>
       query().catch((error: unknown) => {
@@ -83,7 +83,7 @@ export function openMongoReadStore(
 
   const storedName = ({ name }: AnyCollection) => checkName('collection', name)
 
-  /** Narrows a query to a small set of documents that have a rare word in their parts, if a word is rare. */
+  /** If a word is rare, narrows a query to the few documents with that word in their parts. */
   async function narrowed(query: MongoQuery): Promise<MongoQuery> {
     const [words] = query.inParts
     if (words === undefined) return query
@@ -102,7 +102,7 @@ export function openMongoReadStore(
     }
   }
 
-  /** The documents of a page, as `shown` gives them. */
+  /** Returns the documents of a page in the form `shown`. */
   async function listed<Row extends Document, D extends object>(
     collection: Collection<D>,
     filter: Filter<D>,
@@ -128,9 +128,8 @@ export function openMongoReadStore(
         const at = duplicateAt(error)
         const change = rest[at ?? rest.length]
         if (at === undefined || change?.op !== 'put') throw error
-        // The upsert found no document with an earlier position, and could not insert a new one: the id exists. Either
-        // the stored document has a later position and stays, or another node inserted it at the same moment. Then it
-        // is replaced unless it is later.
+        // The upsert matched no document with an earlier position, and the id exists. Either the stored document has a
+        // later position and stays, or another node has just inserted it. Then it is replaced unless it is later.
         const { id, position, body } = change
         await documents(collection).replaceOne(notAfter(id, position), { position, body })
         rest = rest.slice(at + 1)
@@ -224,7 +223,7 @@ export function openMongoReadStore(
       for (const collection of collections) await ask(() => prepareIndexes(documents(collection), collection))
     },
     async clear(collection) {
-      // To drop a collection takes the same time for any number of documents.
+      // Dropping a collection takes the same time for any number of documents.
       await ask(() => documents(collection).drop())
       await ask(() => prepareIndexes(documents(collection), collection))
     },

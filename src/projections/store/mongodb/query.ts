@@ -14,7 +14,7 @@ export interface StoredDocument {
 /** The path of a document's field. @throws TypeError when the name has other characters than letters and underscores */
 export const bodyField = (field: string): `body.${string}` => `body.${checkName('field', field)}`
 
-/** Words that the parts of a document have, as a condition on the document. */
+/** A condition on a document: words that its parts must have. */
 interface WordsInParts {
   parts: AnyCollection
   /** The field of the parts with the id of the document. */
@@ -29,7 +29,7 @@ export interface MongoQuery {
   inParts: WordsInParts[]
 }
 
-/** The query for the documents that meet all conditions. */
+/** Returns the query for the documents that meet all conditions. */
 export function toMongoQuery(conditions: readonly Condition[]): MongoQuery {
   const own: MongoFilter<StoredDocument>[] = []
   const inParts: WordsInParts[] = []
@@ -56,11 +56,11 @@ function ownerField(parts: AnyCollection): `body.${string}` {
 
 /** Maximum number of words of a query that are looked up to find a small set of documents. */
 export const MAX_CANDIDATES = 5
-/** Up to this many parts with a word are a small set: it is cheaper to test these than to walk an index. */
+/** Maximum number of parts in a small set, whose test is cheaper than an index scan. */
 export const MAX_SMALL_SET = 200
 
 /**
- * An aggregation over the parts: rows `{owner, word}`, where `word` is the place of a word in `words`. A word with more
+ * Returns an aggregation over the parts: rows `{owner, word}`, where `word` is an index into `words`. A word with more
  * than `MAX_SMALL_SET` rows is frequent.
  */
 export function ownersOfWords(
@@ -99,7 +99,7 @@ function testsOfParts(
   )
 }
 
-/** The stages that find all matching documents, in the order of the page, without its limits. */
+/** Returns the stages that find all matching documents, in the order of the page, without its limits. */
 export function matchStages(
   { own, inParts }: MongoQuery,
   sort: Record<string, 1 | -1> | undefined,
@@ -115,7 +115,7 @@ export const sortOf = ({ sort }: Page): Record<string, 1 | -1> =>
 /** Projection of a page's documents. */
 const SHOWN = {
   bodies: { _id: 0, body: 1 },
-  /** Ids, and the bodies of those that are not long: so a page has a budget of bytes. */
+  /** Ids, and the bodies of documents that are not long, which bounds the size of a page. */
   rows: {
     _id: 1,
     body: { $cond: [{ $gt: [{ $bsonSize: '$body' }, LONG_DOCUMENT] }, '$$REMOVE', '$body'] },

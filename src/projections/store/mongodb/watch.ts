@@ -6,7 +6,7 @@ export type CommandWatcher = (command: string) => (failed: boolean) => void
 
 const watchers = new Set<CommandWatcher>()
 
-/** Watches the commands of all connections that are opened from now on. The returned function ends the watch. */
+/** Watches the commands of all connections opened after this call. Returns a function that ends the watch. */
 export function watchCommands(watcher: CommandWatcher): () => void {
   watchers.add(watcher)
   return () => watchers.delete(watcher)
@@ -16,7 +16,7 @@ export function watchCommands(watcher: CommandWatcher): () => void {
 export const monitoring = () => ({ monitorCommands: watchers.size > 0 })
 
 /** Reports the commands of a client that was created with `monitoring`. */
-export function tellCommands(client: MongoClient): void {
+export function reportCommands(client: MongoClient): void {
   if (watchers.size === 0) return
   const running = new Map<number, ((failed: boolean) => void)[]>()
   const ended = (requestId: number, failed: boolean) => {

@@ -15,7 +15,7 @@ import { elementsSql } from './schema.ts'
 import { arrayTable, documentTable, fieldOf } from './tables.ts'
 
 /**
- * Checks the whole file and returns the first problem; undefined without one. It takes as long as reading the file, and
+ * Checks the whole file and returns the first problem; undefined without one. Takes as long as reading the file, and
  * blocks the event loop.
  */
 export function checkSqliteViews(file: string): string | undefined {
@@ -23,7 +23,7 @@ export function checkSqliteViews(file: string): string | undefined {
   return damage && `${file} is damaged: ${damage}`
 }
 
-/** The first difference between the tables that filters use and the documents. */
+/** Returns the first difference between the documents and the tables for filters. */
 function wrongElements(db: Sqlite): string | undefined {
   const fields = selectTuples<[], [collection: Bytes, field: Bytes]>(
     db,
@@ -56,7 +56,7 @@ function wrongField(db: Sqlite, collection: AnyCollection, field: string): strin
   const table = arrayTable(collection)
   const given = elementsSql(collection, field)
   const stored = `SELECT field, id, value FROM ${table} WHERE field = '${field}'`
-  // The fast check. The slow one below names the difference, and accepts an element that a document has twice.
+  // The fast check. The slow one below names the difference, and accepts repeated elements.
   if (areEqual(db, table, given, stored)) return undefined
   for (const [one, other, problem] of [
     [given, stored, 'lacks an element'],
@@ -67,7 +67,7 @@ function wrongField(db: Sqlite, collection: AnyCollection, field: string): strin
       `SELECT CAST(id AS BLOB) FROM (SELECT * FROM (${one}) EXCEPT SELECT * FROM (${other})) LIMIT 1`,
     ).get()
     if (found === undefined) continue
-    return `what documents of ${collection.name} are found by ${problem}: ${field} of document ${lossyText(found)}`
+    return `the filter index of ${collection.name} ${problem}: ${field} of document ${lossyText(found)}`
   }
   return undefined
 }
@@ -95,8 +95,7 @@ function wrongParts(
        OR EXISTS (SELECT 1 FROM ${words} WHERE NOT EXISTS (SELECT 1 FROM ${long} AS l WHERE l.part = p.seq AND l.value = word.value)))
      LIMIT 1`,
   ).get()
-  if (wrong !== undefined)
-    return `the words by which ${name} are found differ from those of document ${lossyText(wrong)}`
+  if (wrong !== undefined) return `the word index of ${name} differs from document ${lossyText(wrong)}`
   db.exec(`CREATE VIRTUAL TABLE ${entries} USING fts5vocab(main, ${index}, instance)`)
   const counts = select<[], { parts: number; entries: number; right: number | null; words: number }>(
     db,

@@ -9,12 +9,10 @@ export interface Sql {
   values: Bindable[]
 }
 
-/** A list is one bound value, so that lists of any length share one statement. */
+/** A list as one bound value, so that lists of any length share one statement. */
 export const LIST = '(SELECT value FROM json_each(?))'
 
-/**
- * The test of one condition on a document `d`. `mayUseIndex`: whether SQLite may find the documents by an index on its field.
- */
+/** Returns the test of a condition on a document `d`. `mayUseIndex`: whether SQLite may use an index on its field. */
 export function test(collection: AnyCollection, condition: Condition, mayUseIndex = true): Sql {
   // The plus stops SQLite from using an index.
   const field = `${mayUseIndex ? '' : '+'}${fieldOf(condition.field)}`
@@ -39,8 +37,7 @@ export function test(collection: AnyCollection, condition: Condition, mayUseInde
     case 'contains':
       return contains({ text: ' AND value = ?', values: [condition.value] })
     case 'containsAny':
-      // The plus stops SQLite from using the index by value. It then tests the few elements of the document, and not
-      // all documents with the value.
+      // The plus stops SQLite from using the index by value: testing the few elements of the document is faster.
       return contains({ text: ` AND +value IN ${LIST}`, values: [JSON.stringify(condition.values)] })
     case 'containsWords': {
       const { words, parts } = condition
@@ -85,12 +82,12 @@ function eachBegins(
 /** In SQLite, every blob comes after all text. */
 const AFTER_ALL = `x''`
 
-/** Whether a part of the document has a word from `begin` to before `end`, which all begin with `begin`. */
+/** Tests whether a part of the document has a word with the prefix `begin`; `end` is after all such words. */
 const partBegins = (parts: AnyCollection, begin: string, end: string) => `EXISTS (
   SELECT 1 FROM ${partTable(parts)} AS p WHERE p.owner = d.id AND (instr(p.words, ' ' || ${begin}) > 0 OR p.words IS NULL
     AND EXISTS (SELECT 1 FROM ${longTexts(parts)} WHERE part = p.seq AND value >= ${begin} AND value < ${end})))`
 
-/** Up to this many elements, one condition per element is used: it takes a third of the time of a list. */
+/** Maximum number of elements with one condition each, which takes a third of the time of a list. */
 const FEW_ELEMENTS = 50
 
 /** Returns a condition on an element, to combine with others. */

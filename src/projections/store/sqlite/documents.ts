@@ -15,7 +15,7 @@ import {
 import type { AnyCollection, Checkpoint, IdRange, RangeDocument, Stored, StoredRow } from '../read-store.ts'
 import { documentTable } from './tables.ts'
 
-/** SQL for the JSON texts of all rows as one JSON array in their order; null without rows. */
+/** SQL for the JSON texts of all rows as one JSON array, in order; null without rows. */
 export const listOf = (json: string) => `CAST('[' || group_concat(${json}, ',') || ']' AS BLOB)`
 
 /** Reads the checkpoint with a name. */
@@ -45,7 +45,7 @@ export function parsedText<T>(text: string, file: string, what: string): T {
   }
 }
 
-/** The documents with these ids, in no order. `run` runs the SQL with its one parameter. */
+/** Returns the documents with these ids, in no order. `run` runs the SQL with its one parameter. */
 export function selectMany<D extends object>(
   file: string,
   collection: AnyCollection,
@@ -62,13 +62,13 @@ export function selectMany<D extends object>(
   return rows.map(([place, position, body]) => ({ id: distinct[place] ?? '', position, body }))
 }
 
-/** SQL for the texts of all rows in one BLOB: a line with their lengths in bytes, then the texts. Null without rows. */
+/** SQL for the texts of all rows as one BLOB: a line with their lengths in bytes, then the texts; null without rows. */
 export const textsOf = (column: string) =>
   `CAST('[' || group_concat(octet_length(${column}), ',') || ']' || char(10) || group_concat(${column}, '') AS BLOB)`
 
 const LINE_END = '\n'.charCodeAt(0)
 
-/** The rows in a BLOB of `textsOf`: texts of documents, or ids as JSON. @throws BrokenFile when the BLOB is damaged */
+/** Returns the rows in a BLOB of `textsOf`: documents, or ids as JSON. @throws BrokenFile for a damaged BLOB */
 export function rowsIn<D extends object>(
   bytes: Bytes,
   file: string,
@@ -89,7 +89,7 @@ export function rowsIn<D extends object>(
   })
 }
 
-/** The number of documents that are read as one BLOB. SQLite limits a BLOB to 1 GB. */
+/** Number of documents read as one BLOB. SQLite limits a BLOB to 1 GB. */
 const BLOB_DOCUMENTS = 100
 
 /** SQL for documents as one row: the lengths of each, and all texts. `rows` selects id, position, body. */
@@ -138,8 +138,8 @@ export function selectTexts<D extends object>(
 }
 
 /**
- * Splits a BLOB into documents. To read them from SQLite one by one takes four times as long. To read the body of one
- * throws BrokenFile when it is not JSON.
+ * Splits a BLOB into documents: reading them one by one takes four times as long. The getter `body` throws BrokenFile
+ * for invalid JSON.
  */
 function documentsOf<D extends object>(
   [lengths, texts]: BlobRow = [null, null],
@@ -165,7 +165,7 @@ function documentsOf<D extends object>(
       id,
       position,
       text,
-      // Parsed only when it is read: to compare two documents, their texts are usually enough.
+      // Parsed on demand: comparing two documents usually needs only their texts.
       get body(): D {
         return parsedText(text, file, `document ${id} of ${collection.name}`)
       },

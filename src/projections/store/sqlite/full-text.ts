@@ -1,7 +1,7 @@
 /**
- * Keeps the tables of a collection of parts, whose words find the whole documents. SQLite's full text index (FTS5)
- * finds parts with a word: it takes a tenth of the write time and space of an index with a row per word. The words of
- * its parts then tell whether a document has all words of a search.
+ * Keeps the tables of a collection of parts, by whose words documents are found. SQLite's full text index (FTS5) finds
+ * parts with a word, with a tenth of the write time and space of an index with a row per word. The words of all its
+ * parts then show whether a document has every word of a search.
  */
 import { asJson, type Sqlite, selectColumn } from '../../../storage/sqlite/sqlite.ts'
 import type { Run } from '../../../storage/sqlite/writer.ts'
@@ -11,16 +11,16 @@ import { type ArrayChange, elementsOf } from './arrays.ts'
 import { exists, fieldOf, longTexts, partTable, wordIndex } from './tables.ts'
 
 /**
- * Maximum length of a part whose words are one text, in characters: a scan is as fast as finding a row. A longer part
- * has rows.
+ * Maximum length of a part whose words are stored as one text, in characters: scanning it is as fast as finding a row.
+ * A longer part has a row per word.
  */
 export const SHORT_TEXT = 2000
 
-/** The tables that a collection of parts has beside its documents. */
+/** The tables of a collection of parts, besides its documents. */
 export const tablesOfParts = (collection: AnyCollection) =>
   [partTable(collection), wordIndex(collection), longTexts(collection)] as const
 
-/** The field with the words of a part, the only array of its collection. @throws TypeError when there is another */
+/** Returns the field with the words of a part, the only array of its collection. @throws TypeError for more arrays */
 function wordsField({ name, arrays }: AnyCollection): string {
   const [field, ...others] = arrays
   if (field === undefined || others.length > 0)
@@ -39,7 +39,7 @@ export function prepareParts(db: Sqlite, collection: AnyCollection, partOf: stri
   )
   const [parts, index, long] = tablesOfParts(collection)
   if (exists(db, parts)) return
-  // The index has no texts: the parts have them. For its tokenizer, all that is not ASCII is a letter.
+  // The index stores no texts: the parts have them. Its tokenizer treats all non-ASCII characters as letters.
   db.exec(`
     CREATE TABLE ${parts} (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, words TEXT);
     CREATE INDEX ${parts}__owner ON ${parts} (owner);
@@ -48,13 +48,13 @@ export function prepareParts(db: Sqlite, collection: AnyCollection, partOf: stri
     CREATE TABLE ${long} (part INTEGER, value TEXT, PRIMARY KEY (part, value)) WITHOUT ROWID`)
 }
 
-/** The id of the document that a part belongs to. A part without one is found by no query. */
+/** The id of the document that a part belongs to; queries never find a part without one. */
 export const ownerSql = (partOf: string) => `coalesce(${fieldOf(partOf)}, '')`
 /** The words of a part as one text, each after a space. */
 export const textSql = (field: string) =>
   `(SELECT coalesce(group_concat(' ' || value, ''), '') FROM json_each(${fieldOf(field)}))`
 
-/** A part as the tables have it. */
+/** A part as the tables store it. */
 interface Part {
   owner: string
   words: readonly Element[]
@@ -62,7 +62,7 @@ interface Part {
   text: string
 }
 
-/** Sends the statements that bring the tables up to date with changes of different parts. */
+/** Sends the statements that update the tables for changes of different parts. */
 export function writeParts(run: Run, collection: AnyCollection, changes: readonly ArrayChange[]): void {
   const [parts, index, long] = tablesOfParts(collection)
   const old: string[] = []
@@ -120,7 +120,7 @@ function partIn(collection: AnyCollection, body: object): Part {
   }
 }
 
-/** The indexes of words in a file. */
+/** Returns the names of the word indexes in a file. */
 export const wordIndexesIn = (db: Sqlite): string[] =>
   selectColumn<[], string>(db, 'SELECT collection FROM parts')
     .all()

@@ -31,7 +31,7 @@ interface Group {
   characters: number
 }
 
-/** A document as it is, or will be when the transaction ends. A deleted one has no body. */
+/** A document at the end of the transaction; without a body when it is deleted. */
 interface Known {
   position: Position
   body: object | undefined
@@ -76,8 +76,8 @@ export function* groupsOf(changes: readonly Change[]): Generator<Group> {
 }
 
 /**
- * Returns the group's documents before its changes, for the arrays. Unnamed ones are read, which is slow after each
- * write. `written` has those of earlier groups of the same transaction, which cannot be read yet.
+ * Returns the group's documents before its changes, for the arrays. Reads those that the changes do not name, which is
+ * slow after each write. `written` has those of earlier groups of the transaction, which cannot be read yet.
  */
 export function replacedBy(
   { collection, ids, puts }: Group,
@@ -110,7 +110,7 @@ export function writeGroup(
   const table = documentTable(collection)
   const current = puts.filter(({ id, position }) => position >= (before.get(id)?.position ?? 0))
   if (current.length > 0) {
-    // The documents are bytes beside the list: SQLite would take longer to parse them than to insert them.
+    // The documents are bytes beside the list: SQLite would parse them longer than it inserts them.
     let at = 1
     const places = current.map(({ id, position, json }) => {
       const length = Buffer.byteLength(json)

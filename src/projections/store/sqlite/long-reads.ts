@@ -1,6 +1,6 @@
 /**
- * Runs long reads of the embedded store outside of the event loop, two at a time and one per client. A read is ended
- * after a time limit, or when all its callers have gone away.
+ * Runs long reads of the embedded store outside of the event loop, two at a time and one per client. A read ends at a
+ * time limit, or when all its callers have disconnected.
  */
 import { LRUCache } from 'lru-cache'
 import { coalesceWithSlots } from '../../../concurrency/coalesce-with-slots.ts'
@@ -13,7 +13,7 @@ import { openSqliteReader, type SqliteReader } from '../../../storage/sqlite/rea
 import type { Bindable } from './conditions.ts'
 
 export interface LongReadOptions {
-  /** How long one read may take, in milliseconds. Default: as long as it takes. */
+  /** Time limit of a read, in milliseconds; default none. */
   deadlineMs?: number
   /** How long a thread that reads nothing is kept, in milliseconds. Default: until the store is closed. */
   idleMs?: number
@@ -23,41 +23,40 @@ export interface LongReadOptions {
 
 export interface LongReads {
   /**
-   * The value in the only row and column that a SELECT gives. It ends early at an `ABORT_CHECK`.
-   * @throws ReadTooSlow, also when the same read took too long a moment ago; SlotsFull when too many wait; the reason of
-   *   `currentWorkSignal()` when it is aborted before
+   * Returns the value in the only row and column of a SELECT, which must contain `ABORT_CHECK` to end early.
+   * @throws ReadTooSlow, also when the same read took too long a moment ago; SlotsFull when too many wait; the reason
+   * of `currentWorkSignal()` when it is aborted before
    */
   read<Value>(sql: string, values: readonly Bindable[]): Promise<Value | undefined>
   /** Ends all reads. */
   close(): Promise<void>
 }
 
-/** A read was ended because it took too long. */
 class ReadTooSlow extends ErrorWithRefusal {
   readonly refusal = refuse.unprocessable('the query took too long; narrow it')
 }
 
 const CLOSED = 'the read models are closed'
-const AT_ONCE = 2
+const CONNECTIONS = 2
 const MAX_WAITING = 1024
 /** Scheduling key of the server's own reads. */
 const OWN = 'server'
-/** How long a read that timed out is not retried, in milliseconds. */
-const REMEMBERED_MS = 60_000
-const MAX_REMEMBERED_CHARACTERS = 4 * 1024 * 1024
+/** Time during which a read that timed out is not retried, in milliseconds. */
+const FAILURE_TTL_MS = 60_000
+const MAX_FAILURE_CHARACTERS = 4 * 1024 * 1024
 
 export function createLongReads(
   file: string,
   { deadlineMs, idleMs, open = openSqliteReader }: LongReadOptions,
 ): LongReads {
-  const slots = createSemaphore({ name: 'long_reads', size: AT_ONCE, waiting: MAX_WAITING })
+  const slots = createSemaphore({ name: 'long_reads', size: CONNECTIONS, waiting: MAX_WAITING })
   const ask = coalesceWithSlots<unknown>(slots)
   const failures = new LRUCache<string, Error>({
-    maxSize: MAX_REMEMBERED_CHARACTERS,
-    sizeCalculation: (_, question) => question.length,
-    ttl: REMEMBERED_MS,
+    maxSize: MAX_FAILURE_CHARACTERS,
+    sizeCalculation: (_, key) => key.length,
+    ttl: FAILURE_TTL_MS,
   })
-  /** Connections that are not used now. */
+  /** Unused connections. */
   const idle: SqliteReader[] = []
   const running = new Map<AbortController, Promise<unknown>>()
   let idleTimer: NodeJS.Timeout | undefined
@@ -82,7 +81,7 @@ export function createLongReads(
   }
 
   async function inTime(
-    question: string,
+    key: string,
     sql: string,
     values: readonly Bindable[],
     unwanted: AbortSignal,
@@ -93,12 +92,12 @@ export function createLongReads(
     const tooSlow = () => {
       limitReached('long_read_time')
       const error = new ReadTooSlow(`a read took longer than ${deadlineMs} ms: ${sql}`)
-      failures.set(question, error)
+      failures.set(key, error)
       end.abort(error)
     }
     const deadline = deadlineMs === undefined ? undefined : setTimeout(tooSlow, deadlineMs)
     unwanted.addEventListener('abort', () => {
-      // An ended read must not be remembered as slow.
+      // An aborted read must not be cached as slow.
       clearTimeout(deadline)
       end.abort(unwanted.reason)
     })
@@ -114,13 +113,13 @@ export function createLongReads(
 
   return {
     async read<Value>(sql: string, values: readonly Bindable[]) {
-      const question = JSON.stringify([sql, values])
-      const known = failures.get(question)
+      const key = JSON.stringify([sql, values])
+      const known = failures.get(key)
       if (known !== undefined) throw known
       const answer = ask(
-        question,
+        key,
         currentWorkKey() ?? OWN,
-        (unwanted) => inTime(question, sql, values, unwanted),
+        (unwanted) => inTime(key, sql, values, unwanted),
         currentWorkSignal(),
       )
       return (await awaitScheduled(answer)) as Value | undefined

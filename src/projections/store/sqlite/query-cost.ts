@@ -1,18 +1,18 @@
 /**
- * Estimates the work of a query in SQLite. Cheap queries take a millisecond or two and run on the event loop, where
- * they are fastest; others run outside of it.
+ * Estimates the cost of a query in SQLite. Cheap queries take a millisecond or two and run fastest on the event loop;
+ * others run outside of it.
  */
 import { type Condition, isOfOneValue, type Page } from '../filter.ts'
 import type { AnyCollection } from '../read-store.ts'
 
-/** To read a document and to test it takes 3 µs, and 200 µs when it has a long text. */
+/** Number of documents that are cheap to test: 3 µs each, or 200 µs with a long text. */
 export const FEW_DOCUMENTS = 100
-/** Number of index entries that are scanned in about a millisecond. */
+/** Number of index entries scanned in about a millisecond. */
 const FEW_ENTRIES = 20_000
 
 /**
- * Whether the answer is surely short. `page`: undefined for a count and for the ids of all matches, which need no more
- * than an index. `documents`: how many the collection has, at most.
+ * Whether a query is certainly cheap. `page`: undefined for a count and for the ids of all matches, which only need an
+ * index. `documents`: upper bound of the collection's size.
  */
 export function isCheap(
   { indexes }: AnyCollection,
@@ -23,7 +23,7 @@ export function isCheap(
   if (documents <= FEW_DOCUMENTS) return true
   const entries = page === undefined ? documents : page.skip
   if (entries > FEW_ENTRIES || (page !== undefined && (page.limit ?? documents) > FEW_DOCUMENTS)) return false
-  // The index by id is always there.
+  // `{}` is the index by id.
   return [{}, ...indexes].some((index) => fits(Object.entries(index), conditions, page))
 }
 

@@ -10,19 +10,19 @@ import { type AnyCollection, type Index, LONG_DOCUMENT } from '../read-store.ts'
 import { type Bindable, beginsWith, LIST, type Sql, test } from './conditions.ts'
 import { arrayTable, documentTable, fieldOf, indexName, partTable, wordIndex } from './tables.ts'
 
-/** The documents that meet one array condition. A query can begin with this set. */
-export interface Hits {
+/** A set of documents with which a query can begin. */
+export interface DocumentSet {
   /** The column with the ids of the documents. */
   id: 'id' | 'owner'
   /** SQL from `FROM` on. */
   from: string
   values: Bindable[]
-  /** Whether it may take long even to count them. */
+  /** Whether even counting them may take long. */
   isLong?: boolean
 }
 
 /** Returns the sets of documents, each containing all matches, for an array condition; empty for other conditions. */
-export function hitsOf(collection: AnyCollection, condition: Condition): Hits[] {
+export function setsOf(collection: AnyCollection, condition: Condition): DocumentSet[] {
   const from = `FROM ${arrayTable(collection)} WHERE field = '${checkName('field', condition.field)}'`
   switch (condition.kind) {
     case 'contains':
@@ -49,23 +49,23 @@ export function hitsOf(collection: AnyCollection, condition: Condition): Hits[] 
 /** Characters that the full text index accepts in a word. */
 const WORD = /^[\p{L}\p{N}\p{M}]+$/u
 
-/** The documents with a part of which a word begins with `word`. */
-function ownersOf(parts: AnyCollection, word: string): Hits {
+/** The documents with a part that has a word with the prefix `word`. */
+function ownersOf(parts: AnyCollection, word: string): DocumentSet {
   const index = wordIndex(parts)
   return {
     id: 'owner',
     from: `FROM ${index} CROSS JOIN ${partTable(parts)} ON seq = ${index}.rowid WHERE ${index} MATCH ?`,
     values: [`"${word}" *`],
-    // For more than three characters, the index first puts together all words that begin with them.
+    // Beyond three characters, the index first collects all words with the prefix.
     isLong: true,
   }
 }
 
 /**
- * The sets of documents that indexes find: of each index the fields that it begins with and that conditions give. The last
- * one may have bounds.
+ * Returns the sets of documents that indexes find: for each index, its first fields that have conditions. The last one
+ * may have bounds.
  */
-export function indexedHits(collection: AnyCollection, conditions: readonly Condition[]): Hits[] {
+export function indexedSets(collection: AnyCollection, conditions: readonly Condition[]): DocumentSet[] {
   const sets = new Map(
     collection.indexes.map((index) => {
       const set = beginningOf(index, conditions)
@@ -87,7 +87,7 @@ export function indexedHits(collection: AnyCollection, conditions: readonly Cond
     .map(({ index, set }) => {
       const tests = set.map((condition) => test(collection, condition))
       const where = tests.map(({ text }) => text).join(' AND ')
-      // SQLite may take another index for an equal number of values. To test bounds it would read all of the documents.
+      // SQLite may choose another index for an equal number of values, and read all documents to test the bounds.
       const by = set.at(-1)?.kind === 'range' ? ` INDEXED BY ${indexName(collection, index)}` : ''
       return {
         id: 'id',
@@ -97,7 +97,7 @@ export function indexedHits(collection: AnyCollection, conditions: readonly Cond
     })
 }
 
-/** The conditions on the fields that an index begins with: on values, and then on bounds of one field. */
+/** Returns the conditions on the first fields of an index: on values, and then on bounds of one field. */
 function beginningOf(index: Index, conditions: readonly Condition[]): Condition[] {
   const beginning: Condition[] = []
   for (const name of Object.keys(index)) {
@@ -109,24 +109,24 @@ function beginningOf(index: Index, conditions: readonly Condition[]): Condition[
   return beginning
 }
 
-/** Where the search for documents begins, and whether it may take long: then it can be ended. */
+/** The start of the search for documents, and whether it may take long: then it can be aborted. */
 export interface Plan {
-  /** A set of documents in which all matches are; undefined for all documents. */
-  start: Hits | undefined
+  /** A set of documents that contains all matches; undefined for all documents. */
+  start: DocumentSet | undefined
   isLong: boolean
 }
 
 const unlessEnded = (isLong: boolean) => (isLong ? ` AND ${ABORT_CHECK}` : '')
 
 /** Counts the documents of a set, at most up to `most`. */
-export function countHits({ from, values, isLong = false }: Hits, most: number): Sql {
+export function countSet({ from, values, isLong = false }: DocumentSet, most: number): Sql {
   return {
     text: `SELECT count(*) FROM (SELECT 1 ${from}${unlessEnded(isLong)} LIMIT ${ROWS})`,
     values: [...values, most],
   }
 }
 
-/** Columns of a page: the document, or only the id of a long one, whose body SQLite does not read then. */
+/** Columns of a page: the document, or only the id of a long one, whose body SQLite need not read. */
 const LISTED = {
   body: 'body',
   row: `iif(octet_length(body) > ${LONG_DOCUMENT}, json_quote(d.id), body)`,
@@ -135,7 +135,7 @@ export type Listed = keyof typeof LISTED
 
 /**
  * Selects one page of documents. With a start, SQLite tests and sorts only the documents of that set. Without it,
- * SQLite walks the index of the sort until the page is full: it would prefer another one, and sort all that this finds.
+ * SQLite scans the sort's index until the page is full; it would choose another index and sort.
  */
 export function selectPage(
   collection: AnyCollection,
@@ -178,8 +178,8 @@ function walkOf(
 }
 
 /**
- * SQL from `FROM` on for all documents that meet the conditions. `indexed`: the conditions for which SQLite may use an
- * index; all without it.
+ * Returns SQL from `FROM` on for all documents that meet the conditions. `indexed`: the conditions for which SQLite may
+ * use an index; default all.
  */
 export function matching(
   collection: AnyCollection,
@@ -189,7 +189,7 @@ export function matching(
 ): Sql {
   const documents = `${documentTable(collection)} AS d`
   const tests = conditions.map((condition) => test(collection, condition, indexed.includes(condition)))
-  // In SQLite, CROSS JOIN fixes the order: first the hits, then their documents.
+  // In SQLite, CROSS JOIN fixes the order: first the set, then its documents.
   const from =
     start === undefined
       ? `FROM ${documents}`

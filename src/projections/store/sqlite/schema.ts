@@ -1,4 +1,4 @@
-/** The tables of the embedded read store, and how to update them when a collection's declaration changes. */
+/** The tables of the embedded read store, and their updates when a collection's declaration changes. */
 import { type Sqlite, select } from '../../../storage/sqlite/sqlite.ts'
 import { checkName } from '../filter.ts'
 import type { AnyCollection } from '../read-store.ts'
@@ -6,8 +6,8 @@ import { prepareParts, tablesOfParts } from './full-text.ts'
 import { arrayTable, documentTable, indexColumns, indexName } from './tables.ts'
 
 /**
- * `array_fields` records which fields are in the array tables. `parts` records which collections have parts of other
- * documents, the field with their words, and the one with the id of the other document.
+ * `array_fields` records the fields in the array tables. `parts` records the collections of parts, with their fields
+ * for words and for the id of the whole document.
  */
 export const SCHEMA = `
   CREATE TABLE IF NOT EXISTS checkpoints (
@@ -28,7 +28,7 @@ export const SCHEMA = `
   ) WITHOUT ROWID;
 `
 
-/** Creates what every store has. */
+/** Creates the tables of every store. */
 export const prepareStore = (db: Sqlite): void => db.exec(SCHEMA)
 
 /** Creates missing tables and indexes, and drops undeclared ones. Runs in the caller's transaction. */
@@ -74,7 +74,7 @@ export const dropStatements = (collection: AnyCollection): string[] => [
 
 function prepareArrays(db: Sqlite, collection: AnyCollection): void {
   const arrays = arrayTable(collection)
-  // The primary key serves to test one document, the index by value to find documents.
+  // The primary key is for testing one document, the index by value for finding documents.
   db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
     field TEXT,
     id TEXT,
@@ -98,7 +98,7 @@ function prepareArrays(db: Sqlite, collection: AnyCollection): void {
   }
 }
 
-/** Selects the elements of a field of all documents: field, id, value. An element that is twice in one comes twice. */
+/** Selects the elements of a field of all documents: field, id, value, with repetitions. */
 export const elementsSql = (collection: AnyCollection, field: string) => `
   SELECT '${checkName('field', field)}' AS field, d.id AS id, element.value AS value
   FROM ${documentTable(collection)} AS d, json_each(body, '$.${checkName('field', field)}') AS element

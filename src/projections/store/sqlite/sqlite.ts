@@ -31,18 +31,18 @@ import {
   textsOf,
 } from './documents.ts'
 import { createLongReads, type LongReadOptions } from './long-reads.ts'
-import { countHits, type Hits, hitsOf, indexedHits, matching, type Plan, selectPage } from './query.ts'
+import { countSet, type DocumentSet, indexedSets, matching, type Plan, selectPage, setsOf } from './query.ts'
 import { FEW_DOCUMENTS, isCheap } from './query-cost.ts'
 import { openSqliteSnapshot } from './snapshot.ts'
 import { cachedStatements } from './statements.ts'
 import { documentTable } from './tables.ts'
 import { createWrites, unavailable } from './writes.ts'
 
-/** Up to this size it is cheaper to fetch a set of documents than to walk an index. */
+/** Maximum size of a set of documents that is cheaper to fetch than an index scan. */
 const MAX_SMALL_SET = 1000
 /** Number of sets that are counted to find a small one. */
 const MAX_CANDIDATES = 10
-/** How long the minimum size of a large set is cached, in milliseconds, and the number of such sets. */
+/** Time for which the minimum size of a large set is cached, in milliseconds, and the number of such sets. */
 const LARGE_MS = 60_000
 const MAX_LARGE = 1000
 
@@ -52,8 +52,8 @@ export interface SqliteReadStoreOptions extends LongReadOptions {
 }
 
 /**
- * Opens or creates the read models in `file`. Reads use their own connection, so they never see half of an `apply`.
- * For this reason `file` cannot be `:memory:`.
+ * Opens or creates the read models in `file`. Reads use their own connection, so they never see half of an `apply`, and
+ * `file` cannot be `:memory:`.
  */
 export function openSqliteReadStore(
   file: string,
@@ -91,20 +91,20 @@ export function openSqliteReadStore(
   }
 
   /**
-   * The size up to which it is cheaper to fetch and sort a set of documents than to walk the sort's index until the
-   * page is full. To fetch one document costs about as much as to walk over four index entries. With n matches among N
-   * documents, the walk finds one match in N / n entries.
+   * Returns the size up to which fetching and sorting a set is cheaper than scanning the sort's index until the page is
+   * full. Fetching a document costs about as much as scanning four index entries. With n matches among N documents, the
+   * scan finds one match in N / n entries.
    */
   function smallSetFor(page: Page | undefined, documents: number): number {
     if (page === undefined || page.limit === null) return MAX_SMALL_SET
     return Math.min(MAX_SMALL_SET, Math.sqrt(((page.skip + page.limit) * documents) / 4))
   }
 
-  /** The number of documents of a set, counted up to `most`. */
-  async function sizeOf(hits: Hits, most: number): Promise<number> {
-    const { text, values } = countHits(hits, most)
-    if (!hits.isLong) return query.count(text).get(...values) ?? 0
-    const key = JSON.stringify(hits)
+  /** Returns the number of documents of a set, counted up to `most`. */
+  async function sizeOf(set: DocumentSet, most: number): Promise<number> {
+    const { text, values } = countSet(set, most)
+    if (!set.isLong) return query.count(text).get(...values) ?? 0
+    const key = JSON.stringify(set)
     const known = large.get(key) ?? 0
     if (known >= most) return known
     const size = (await longReads.read<number>(text, values)) ?? 0
@@ -117,12 +117,12 @@ export function openSqliteReadStore(
     collection: AnyCollection,
     conditions: readonly Condition[],
     maxSize: number,
-  ): Promise<{ hits: Hits; n: number } | undefined> {
-    let smallest: { hits: Hits; n: number } | undefined
-    const arrays = conditions.flatMap((condition) => hitsOf(collection, condition))
-    for (const hits of [...indexedHits(collection, conditions), ...arrays].slice(0, MAX_CANDIDATES)) {
-      const n = await sizeOf(hits, smallest?.n ?? Math.floor(maxSize) + 1)
-      if (n <= maxSize && (smallest === undefined || n < smallest.n)) smallest = { hits, n }
+  ): Promise<{ set: DocumentSet; n: number } | undefined> {
+    let smallest: { set: DocumentSet; n: number } | undefined
+    const arrays = conditions.flatMap((condition) => setsOf(collection, condition))
+    for (const set of [...indexedSets(collection, conditions), ...arrays].slice(0, MAX_CANDIDATES)) {
+      const n = await sizeOf(set, smallest?.n ?? Math.floor(maxSize) + 1)
+      if (n <= maxSize && (smallest === undefined || n < smallest.n)) smallest = { set, n }
       if (n === 0) break
     }
     return smallest
@@ -140,7 +140,7 @@ export function openSqliteReadStore(
     if (!allLong && isCheap(collection, conditions, page, documents)) return { start, isLong: false }
     const smallest = await smallestSet(collection, conditions, smallSetFor(page, documents))
     if (smallest === undefined) return { start, isLong: true }
-    return { start: smallest.hits, isLong: allLong || smallest.n > FEW_DOCUMENTS }
+    return { start: smallest.set, isLong: allLong || smallest.n > FEW_DOCUMENTS }
   }
 
   async function countOf(collection: AnyCollection, conditions: readonly Condition[]): Promise<number> {
@@ -222,7 +222,7 @@ export function openSqliteReadStore(
       const page = readPage(options)
       return read(async () => {
         const total = await countOf(collection, conditions)
-        // The slowest read is a walk over a whole index without a match.
+        // Without a match, the scan would read the whole index.
         return { rows: page.skip < total ? await rowsOf<D>(collection, conditions, page) : [], total }
       })
     },

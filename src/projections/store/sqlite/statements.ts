@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 
 const MAX_STATEMENTS = 200
 
-/** Prepares each SQL text once. Forgets the least recently used statements. */
+/** Prepares each SQL text once. Evicts the least recently used statements. */
 export function cachedStatements<Statement extends object>(
   prepare: (sql: string) => Statement,
 ): (sql: string) => Statement {

@@ -10,24 +10,24 @@ import { wordIndexesIn } from './full-text.ts'
 import { groupsOf, type ReadStored, replacedBy, type Written, writeGroup } from './groups.ts'
 import { dropStatements, prepareCollection, prepareStore, tablesOf } from './schema.ts'
 
-/** How long a write may block the event loop before it lets requests run, in milliseconds. */
-const TURN_MS = 5
+/** Time after which a write yields to requests, in milliseconds. */
+const SLICE_MS = 5
 const LOCK_RETRY_MS = 20
 
-/** The first page has the schema. */
+/** The first page has only the schema. */
 const FIRST_PAGE_WITH_ROWS = 2
 /** Number of pages that are scrubbed at a time, during which no other write runs. */
 const SCRUB_PAGES = 1000
 /** Number of pages of a full text index that are merged at a time, during which no other write runs. */
 const MERGED_PAGES = 500
-/** How long to wait for readers, in milliseconds. A long read of this server takes READ_TIMEOUT_MS at most. */
+/** Time to wait for readers, in milliseconds. READ_TIMEOUT_MS limits long reads of this server. */
 const READERS_WAIT_MS = 60_000
 
 /** The writing half of the store. */
 export interface Writes
   extends Pick<ReadStore, 'prepare' | 'clear' | 'drop' | 'apply' | 'moveCheckpoint'>,
     Required<Pick<ReadStore, 'purge'>> {
-  /** Refuses new writes and waits for the ones that are under way. The connection stays open. */
+  /** Refuses new writes and waits for running ones. The connection stays open. */
   end(): Promise<void>
 }
 
@@ -52,8 +52,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
         return await work()
       } catch (error) {
         if (db.isTransaction) db.exec('ROLLBACK')
-        // A TypeError is a wrong declaration: the caller's mistake, not a failure of the disk.
-        // The changes may end with an error of their own.
+        // A TypeError is a wrong declaration of the caller. The changes may end with their own error.
         throw error instanceof TypeError || error instanceof StoreUnavailable
           ? error
           : unavailable('written', error)
@@ -61,7 +60,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
     })
   }
 
-  /** In pieces, with other writes in between, which overwrite what they free themselves. */
+  /** Purges in steps, with other writes in between, which overwrite the pages that they free. */
   async function purgeFile(): Promise<void> {
     for (const index of wordIndexesIn(db)) {
       // The first call merges all segments of the index, which drops the words of deleted texts.
@@ -74,14 +73,14 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
     await withoutReaders(async () => (await thread.truncate()) || undefined)
   }
 
-  /** Repeats a write until no reader is in its way: until it resolves to a value. */
+  /** Repeats a write until no reader blocks it and it resolves to a value. */
   async function withoutReaders<T>(work: () => Promise<T | undefined>): Promise<T> {
     const deadline = performance.now() + READERS_WAIT_MS
     for (;;) {
       const done = await write(work)
       if (done !== undefined) return done
       if (performance.now() > deadline) {
-        throw new StoreUnavailable(`${file} is being read: what was deleted stays in it until then`)
+        throw new StoreUnavailable(`${file} has readers, so deleted data stays in it for now`)
       }
       await delay(LOCK_RETRY_MS)
     }
@@ -126,22 +125,22 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
       await write(() =>
         thread.transaction(async (run, flush) => {
           const written: Written = new Map()
-          let turn = performance.now()
+          let sliceStart = performance.now()
           for await (const list of Symbol.asyncIterator in changes ? changes : [changes]) {
             for (const group of groupsOf(list)) {
               writeGroup(run, group, replacedBy(group, written, read), written)
-              if (performance.now() - turn < TURN_MS) continue
+              if (performance.now() - sliceStart < SLICE_MS) continue
               await nextTurn()
-              turn = performance.now()
+              sliceStart = performance.now()
             }
-            // The thread writes these while the next ones are made.
+            // The thread writes these while the next ones are prepared.
             flush()
           }
           writeCheckpoints(run, checkpoints)
         }),
       )
     },
-    // Data that is freed after the beginning of a purge is left to the next one.
+    // Pages that are freed during a purge are left to the next one.
     purge: nextRun(purgeFile),
     async end() {
       closed = true

@@ -15,13 +15,13 @@ import type {
 } from '../../../../src/projections/store/read-store.ts'
 import type { Bindable, Sql } from '../../../../src/projections/store/sqlite/conditions.ts'
 import {
-  countHits,
-  type Hits,
-  hitsOf,
-  indexedHits,
+  countSet,
+  type DocumentSet,
+  indexedSets,
   matching,
   type Plan,
   selectPage,
+  setsOf,
 } from '../../../../src/projections/store/sqlite/query.ts'
 import { openSqliteReadStore } from '../../../../src/projections/store/sqlite/sqlite.ts'
 import { openSqlite, select } from '../../../../src/storage/sqlite/sqlite.ts'
@@ -42,7 +42,7 @@ t.test('the contract, with all reads outside of the event loop', async (t) => {
   })
 })
 
-const planFrom = (start?: Hits): Plan => ({ start, isLong: false })
+const planFrom = (start?: DocumentSet): Plan => ({ start, isLong: false })
 
 async function emptyStore(t: Test) {
   const file = join(t.testdir(), 'views.db')
@@ -112,7 +112,7 @@ t.test('the query plans of SQLite', async (t) => {
 
   t.test('a page with a rare array value starts from the documents that have it', async (t) => {
     const conditions = readFilter(cards, { state: 'open', words: { $words: ['mer'] } })
-    const [start] = conditions.flatMap((condition) => hitsOf(cards, condition))
+    const [start] = conditions.flatMap((condition) => setsOf(cards, condition))
     const plan = planOf(
       selectPage(cards, conditions, readPage({ sort: [['rank', -1]], limit: 30 }), 'row', planFrom(start)),
     )
@@ -149,10 +149,10 @@ t.test('the query plans of SQLite for a condition with bounds', async (t) => {
 
   t.test('a set within the bounds is found by the index that has them after its equal fields', async (t) => {
     const byBounds = /doc_issues__repoId__updatedAt \(<expr>=\? AND <expr>>\?\)/
-    const sets = indexedHits(collection, conditions).filter(({ from }) => from.includes('INDEXED BY'))
+    const sets = indexedSets(collection, conditions).filter(({ from }) => from.includes('INDEXED BY'))
     t.equal(sets.length, 1)
     for (const hits of sets) {
-      t.match(planOf(countHits(hits, 1000)), byBounds)
+      t.match(planOf(countSet(hits, 1000)), byBounds)
       t.match(planOf(selectPage(collection, conditions, newest, 'row', planFrom(hits))), byBounds)
     }
   })
