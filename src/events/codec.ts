@@ -1,4 +1,4 @@
-/** Decodes the log's JSON into domain events. Only here, recorded data gets its type. */
+/** Decodes the log's JSON into typed domain events. */
 
 import type { TSchema } from 'typebox'
 import { ErrorWithRefusal, logDamaged, type Refusal } from '../errors/refusal.ts'
@@ -32,7 +32,7 @@ export class UnreadableEvent extends ErrorWithRefusal {
   constructor({ position, type, stream, revision }: RecordedEvent, problem: string) {
     super(`event ${position} (${type} in ${stream})${problem}`)
     this.refusal = logDamaged(
-      `event ${revision} of stream ${stream} is damaged, or of a newer version of the server: it cannot be read`,
+      `event ${revision} of stream ${stream} cannot be read: it is damaged, or from a newer version of the server`,
     )
   }
 }
@@ -68,8 +68,8 @@ export function decode(recorded: RecordedEvent): Recorded<DomainEvent> {
 const UNCHANGED: Reshaped = { schema: 1, upcast: (data) => data }
 
 /**
- * Rejects an event that `decode` could not read: in the log it would stop every read model, on all nodes. So a bug in a
- * command fails one request. @throws TypeError
+ * Rejects an event that `decode` could not read, so that a bug in a command fails one request instead of stopping every
+ * read model. @throws TypeError
  */
 export function requireReadable({ type, data }: DomainEvent): void {
   const check = checks.get(type)

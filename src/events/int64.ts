@@ -7,12 +7,12 @@ const DECIMAL = /^(-?)0*(\d{1,20})$/
 const INT64_MAX = 2n ** 63n - 1n
 const UINT64_MAX = 2n ** 64n - 1n
 
-/** The number as its shortest decimal string; undefined when the text is not an int64. */
+/** Returns an int64 as its shortest decimal string; undefined for other text. */
 export function parseInt64(text: string): string | undefined {
   return parseBetween(text, -INT64_MAX - 1n, INT64_MAX)
 }
 
-/** The number as its shortest decimal string; undefined when the text is not a uint64. */
+/** Returns a uint64 as its shortest decimal string; undefined for other text. */
 export function parseUint64(text: string): string | undefined {
   return parseBetween(text, 0n, UINT64_MAX)
 }

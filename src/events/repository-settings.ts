@@ -2,7 +2,7 @@
 import type { BranchProtection } from './catalog/branches.ts'
 import type { MergeSettings } from './catalog/repositories.ts'
 
-/** The settings for pull requests of a new repository: Gitea's defaults. */
+/** Gitea's defaults for the pull requests of a new repository. */
 export const DEFAULT_MERGE_SETTINGS: MergeSettings = {
   mergeStyles: ['merge', 'rebase', 'rebase-merge', 'squash', 'fast-forward-only'],
   defaultMergeStyle: 'merge',

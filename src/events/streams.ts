@@ -3,7 +3,7 @@
 export const userStream = (id: number) => `user-${id}`
 export const organizationStream = (id: number) => `org-${id}`
 export const repositoryStream = (id: number) => `repo-${id}`
-/** The changes of a repository's refs: pushes, merges. */
+/** The ref updates of a repository. */
 export const gitStream = (repoId: number) => `git-${repoId}`
 export const pullStream = (repoId: number, index: number) => `pull-${repoId}.${index}`
 export const issueStream = (repoId: number, index: number) => `issue-${repoId}.${index}`
@@ -29,9 +29,7 @@ export const gpgKeyStream = (longId: string) => `gpg-key-${longId}`
 /** A user's subscription to an issue or pull request. */
 export const subscriptionStream = (repoId: number, index: number, userId: number) =>
   `subscription-${repoId}.${index}.${userId}`
-/**
- * The issues that a text or a commit names. `text`: the number of its issue and, after a dot, of its comment; or a commit.
- */
+/** The references of a text or commit. `text`: `<index>.<comment>`, or the commit. */
 export const referencesStream = (repoId: number, text: string) => `references-${repoId}.${text}`
 /** The upgrades of the served blockchain. */
 export const UPGRADE_STREAM = 'upgrade-chain'
@@ -73,18 +71,18 @@ export const claimStream = (key: string) => `claim-${key}`
 export const claimKeys = {
   /** Users and organizations share one set of names. Case is ignored. */
   login: (login: string) => `login-${login.toLowerCase()}`,
-  /** No two users have the same e-mail address. */
+  /** E-mail addresses are unique among users. */
   email: (email: string) => `email-${email.toLowerCase()}`,
   /** A person at a provider has one account. `digest`: of the issuer and the subject. */
   identity: (digest: string) => `identity-${digest}`,
-  /** Taken during the deletion of an account, and kept afterwards: no new resource may get this owner meanwhile. */
+  /** Taken during the deletion of an account, and kept: no new resource may get this owner. */
   deletion: (accountId: number) => `deletion-${accountId}`,
   repository: (ownerId: number, name: string) => `repository-${ownerId}/${name.toLowerCase()}`,
-  /** An owner has at most one fork of a repository. */
+  /** An owner may have one fork of a repository. */
   fork: (baseId: number, ownerId: number) => `fork-${baseId}/${ownerId}`,
-  /** A tag has at most one release, drafts included. */
+  /** A tag may have one release, including drafts. */
   release: (repoId: number, tag: string) => `release-${repoId}/${tag}`,
-  /** There is at most one open pull request for a head and a base. */
+  /** A head and a base may have one open pull request. */
   pull: (head: { repoId: number; branch: string }, base: { repoId: number; branch: string }) =>
     `pull-${head.repoId}:${head.branch}>${base.repoId}:${base.branch}`,
 }

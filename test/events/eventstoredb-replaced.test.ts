@@ -102,7 +102,7 @@ t.test(
 
     await log.exchange('older.db')
     await until('the server has noticed', async () =>
-      /the server has another log than before/.test((await health()).text),
+      /the server now has a different log/.test((await health()).text),
     )
     t.equal((await health()).code, 503)
     t.equal(await open(), 503)

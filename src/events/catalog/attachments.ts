@@ -1,4 +1,4 @@
-/** Files of comments, of issues and of pull requests, in the streams of these. */
+/** Files of comments, issues and pull requests, in the streams of the issues and pull requests. */
 import { type Static, Type } from 'typebox'
 import { AccountRef, type EventsOf, ofIssue, Text, Whole } from './parts.ts'
 
@@ -18,7 +18,7 @@ export type Attachment = Static<typeof Attachment>
 /** A file of an issue. */
 const IssueAsset = Type.Object({
   ...Attachment.properties,
-  /** ISO 8601: when it was added. */
+  /** ISO 8601: time of the upload. */
   createdAt: Text,
 })
 export type IssueAsset = Static<typeof IssueAsset>

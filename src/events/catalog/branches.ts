@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox'
 import { type EventsOf, Flag, OrNull, Text, Whole } from './parts.ts'
 import { TagTime } from './tags.ts'
 
-/** The demands of a branch protection on reviews. */
+/** The review requirements of a branch protection. */
 const ReviewRules = Type.Object({
   /** Number of official approvals that a merge needs. */
   required: Whole,
@@ -17,7 +17,7 @@ const ReviewRules = Type.Object({
   blockOnRequests: Flag,
   /** Whether approvals are dismissed when the pull request changes. */
   dismissStale: Flag,
-  /** Whether approvals of an earlier state do not count. */
+  /** Whether approvals of an earlier state are ignored. */
   ignoreStale: Flag,
 })
 export type ReviewRules = Static<typeof ReviewRules>
@@ -29,11 +29,11 @@ const BranchProtection = Type.Object({
   rule: Text,
   /** When several rules match a branch, the one with the lowest priority number applies. */
   priority: Whole,
-  /** Whether pushes are allowed: for all writers, or only for `pushers`. It does not concern merges. */
+  /** Whether pushes are allowed, for all writers or only for `pushers`. Merges are not affected. */
   push: Flag,
   /** User ids; null: all writers. */
   pushers: OrNull(Type.Array(Whole)),
-  /** Only with named pushers: ids of teams whose members may push, too. The same for merges. */
+  /** Only with named pushers: ids of teams whose members may push, too; likewise `mergerTeams`. */
   pusherTeams: Type.Optional(Type.Array(Whole)),
   /** User ids; null: all writers. */
   mergers: OrNull(Type.Array(Whole)),
@@ -46,7 +46,7 @@ const BranchProtection = Type.Object({
   blockOutdated: Flag,
   /** Whether the rule also applies to an admin's `force_merge`. */
   blockAdminOverride: Flag,
-  /** Present when it demands something of reviews. */
+  /** Present when it has review requirements. */
   reviews: Type.Optional(ReviewRules),
   createdAt: Text,
   updatedAt: Text,
@@ -68,8 +68,8 @@ const Signature = Type.Object({
 export type Signature = Static<typeof Signature>
 
 /**
- * The parts of a commit that lists show. They are recorded with the update of a ref, so that no list needs git. Of a
- * long message, and of a long name, only the beginning is here.
+ * The parts of a commit that lists show, recorded with the update of a ref, so that lists need no git. Long messages
+ * and names are cut off.
  */
 const CommitSummary = Type.Object({
   sha: Text,
@@ -82,7 +82,7 @@ const CommitSummary = Type.Object({
 export type CommitSummary = Static<typeof CommitSummary>
 
 const RefUpdate = Type.Object({
-  /** Full name: `refs/heads/…`, `refs/tags/…`, `refs/notes/…` or another kind. Not those of pull requests. */
+  /** Full name: `refs/heads/…`, `refs/tags/…`, `refs/notes/…` or another kind. Not of pull requests. */
   ref: Text,
   /** The object before the update; null when the ref was created. */
   from: OrNull(Text),
@@ -91,7 +91,7 @@ const RefUpdate = Type.Object({
 })
 export type RefUpdate = Static<typeof RefUpdate>
 
-/** Why refs moved. */
+/** Cause of a ref update. */
 export const RefCause = Type.Enum([
   'push',
   'merge',
@@ -103,7 +103,7 @@ export const RefCause = Type.Enum([
   'branch-rename',
   'tag-creation',
   'tag-deletion',
-  // Found when the server started, after a crash between the write to git and the write to the log.
+  // Found at startup, after a crash between the writes to git and to the log.
   'recovered',
 ])
 export type RefCause = Static<typeof RefCause>

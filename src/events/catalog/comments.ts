@@ -14,7 +14,7 @@ export const commentEvents = {
 }
 export type CommentEvent = EventsOf<typeof commentEvents>
 
-/** Before `IssueDeleted`, in the same append: comments that end with their issue, and the uuids of their files. */
+/** Before `IssueDeleted`, in the same append: the comments deleted with their issue, and the uuids of their files. */
 export const commentsEvents = {
   CommentsDeleted: Type.Object({ ...ofIssue, comments: Type.Array(Whole), files: Type.Array(Text) }),
 }

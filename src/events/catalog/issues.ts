@@ -1,6 +1,6 @@
 /**
- * `issue-<repoId>.<index>`: an issue, and what it shares with a pull request; and which issues of a repository are pinned,
- * in `repo-<id>`.
+ * `issue-<repoId>.<index>`: an issue, with the events shared by pull requests. Also the pins of a repository, in
+ * `repo-<id>`.
  */
 import { type Static, Type } from 'typebox'
 import { type IssueFileEvent, issueFileEvents } from './attachments.ts'
@@ -30,7 +30,7 @@ const fieldEvents = {
     milestone: OrNull(MilestoneRef),
     /** The branch of the pull request whose deletion has closed it. */
     branchGone: Type.Optional(Type.Enum(['head', 'base'])),
-    /** Present when a keyword did it (`fixes #3`): the commit, and the pull request whose merge brought the text. */
+    /** Present for a keyword (`fixes #3`): the commit, and the pull request whose merge brought the text. */
     cause: Type.Optional(StatusCause),
   }),
   LabelsChanged: Type.Object({
@@ -57,13 +57,13 @@ const fieldEvents = {
   DependencyAdded: Type.Object({ ...ofIssue, dependency: IssueRef }),
   DependencyRemoved: Type.Object({ ...ofIssue, dependency: IssueRef }),
   /**
-   * From here on all texts before this event read "erased by … on …": those of one comment, or all (null). Their keys
-   * are destroyed afterwards. A long list of comments is several events.
+   * Earlier texts now read "erased by … on …": those of one comment, or all (null). Their keys are destroyed
+   * afterwards. A long list of comments takes several events.
    */
   TextsErased: Type.Object({
     ...ofIssue,
     commentId: OrNull(Whole),
-    /** The comments that are there, and the uuids of their files. */
+    /** The existing comments, and the uuids of their files. */
     comments: Type.Array(Whole),
     files: Type.Array(Text),
     /** Null: an operator, on the command line. */
@@ -81,7 +81,7 @@ const fieldEvents = {
 }
 
 const lockEvents = {
-  /** From here on only writers comment. `reason`: may be empty. */
+  /** Only writers may comment now. `reason` may be empty. */
   DiscussionLocked: Type.Object({ ...ofIssue, reason: Text }),
   DiscussionUnlocked: Type.Object(ofIssue),
 }
@@ -110,7 +110,7 @@ export type Opened = Static<typeof Opened>
 export const issueEvents = {
   /** `ref`: the issue's branch or tag, if any. */
   IssueOpened: Type.Object({ ...Opened.properties, ref: Type.Optional(Text) }),
-  /** Its number is not used again. `closed` and `milestone` are for counters; `files` are the uuids of its own files. */
+  /** Its number is never reused. `closed` and `milestone` are for counters; `files` has the uuids of its own files. */
   IssueDeleted: Type.Object({
     ...ofIssue,
     closed: Flag,
@@ -123,7 +123,7 @@ export type IssueEvent = EventsOf<typeof issueEvents> | DiscussionEvent
 export const pinEvents = {
   PinsChanged: Type.Object({
     repoId: Whole,
-    /** Whether it is about pull requests: they are pinned apart from issues. */
+    /** Whether these are pull requests, which are pinned separately. */
     isPull: Flag,
     /** The pinned numbers, in order. */
     from: Type.Immutable(Type.Array(Whole)),

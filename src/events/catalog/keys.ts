@@ -1,4 +1,4 @@
-/** Public keys: of SSH, of users and of repositories, and of OpenPGP. */
+/** Public keys: SSH keys of users and repositories, and OpenPGP keys. */
 import { type Static, Type } from 'typebox'
 import { AccountRef, type EventsOf, Flag, OrNull, Text, Whole } from './parts.ts'
 
@@ -27,13 +27,13 @@ const DeployKey = Type.Object({ ...KeyData.properties, repoId: Whole })
 export const deployKeyEvents = { DeployKeyAdded: DeployKey, DeployKeyRemoved: DeployKey }
 export type DeployKeyEvent = EventsOf<typeof deployKeyEvents>
 
-/** A primary key of OpenPGP, or a subkey of it. */
+/** An OpenPGP primary key, or a subkey. */
 const GpgPartData = Type.Object({
-  /** gpg's long id of a key: 16 hexadecimal digits, capitals. */
+  /** gpg's long key id: 16 hexadecimal digits in upper case. */
   longId: Text,
   /** The packet of the key, base64. */
   publicKey: Text,
-  /** ISO 8601: when the key was made. */
+  /** ISO 8601: creation time in the key. */
   madeAt: Text,
   canSign: Flag,
   canEncrypt: Flag,
@@ -44,7 +44,7 @@ export type GpgPartData = Static<typeof GpgPartData>
 const GpgKeyData = Type.Object({
   primary: GpgPartData,
   subkeys: Type.Array(GpgPartData),
-  /** The addresses that the primary key certifies, in small letters. */
+  /** The addresses that the primary key certifies, in lower case. */
   emails: Type.Array(Text),
   /** ISO 8601; null: never. */
   expiresAt: OrNull(Text),
@@ -56,9 +56,9 @@ export type GpgKeyData = Static<typeof GpgKeyData>
 /** The key of an event: its id, unique on the server, and its owner. */
 const ofGpgKey = { keyId: Whole, user: AccountRef }
 
-/** `gpg-key-<long id>`: so a key has one owner. */
+/** `gpg-key-<long id>`: a key has one owner. */
 export const gpgKeyEvents = {
-  /** `verified`: the owner has shown that the private key is theirs, by a signature. */
+  /** `verified`: the owner has proved possession of the private key by a signature. */
   GpgKeyAdded: Type.Object({ ...ofGpgKey, ...GpgKeyData.properties, verified: Flag }),
   GpgKeyVerified: Type.Object(ofGpgKey),
   GpgKeyRemoved: Type.Object({ ...ofGpgKey, longId: Text }),

@@ -17,13 +17,13 @@ const LfsLock = Type.Object({
   id: Whole,
   path: Text,
   owner: AccountRef,
-  /** The ref that the client named, if any. It is stored, but a lock holds for all refs. */
+  /** The ref in the request, if any. It has no effect: a lock holds for all refs. */
   ref: OrNull(Text),
 })
 export type LfsLock = Static<typeof LfsLock>
 
 export const lfsEvents = {
-  /** In `lfs-<repoId>`. The files are on disk. An object that comes twice is the same. */
+  /** In `lfs-<repoId>`. The files are on disk. A repeated object changes nothing. */
   LfsObjectsAdded: Type.Object({
     repoId: Whole,
     cause: Type.Enum(['upload', 'fork', 'merge']),
@@ -35,7 +35,7 @@ export const lfsEvents = {
     lockId: Whole,
     path: Text,
     by: AccountRef,
-    /** Whether another user than its owner has ended it. */
+    /** Whether a user other than its owner ended it. */
     forced: Flag,
   }),
 }

@@ -4,7 +4,7 @@ import { AccountRef, type EventsOf, OrNull, ofIssue, Text, Whole } from './parts
 
 const Follow = Type.Object({ repoId: Whole, user: AccountRef })
 
-/** `follow-<repoId>.<userId>`. A removal without an actor: the user may not read the repository any more, or is gone. */
+/** `follow-<repoId>.<userId>`. A removal without an actor: the user has lost access, or was deleted. */
 export const followEvents = {
   RepositoryStarred: Follow,
   RepositoryUnstarred: Follow,
@@ -23,7 +23,7 @@ export const subscriptionEvents = {
 export type SubscriptionEvent = EventsOf<typeof subscriptionEvents>
 
 export const notificationEvents = {
-  /** In the stream of the issue or pull request, after the text: these people are called in it. */
+  /** In the stream of the issue or pull request, after the text: the mentioned users. */
   UsersMentioned: Type.Object({ ...ofIssue, commentId: OrNull(Whole), users: Type.Array(AccountRef) }),
   /** `reads-<userId>`: notifications up to that time have this status for the user. */
   NotificationMarked: Type.Object({
@@ -34,6 +34,6 @@ export const notificationEvents = {
 }
 export type NotificationEvent = EventsOf<typeof notificationEvents>
 
-/** `reads-<userId>`: the user has seen the issue or pull request as it was at the event's time. */
+/** `reads-<userId>`: the user has seen all activity before this event. */
 export const readEvents = { IssueRead: Type.Object(ofReader) }
 export type ReadEvent = EventsOf<typeof readEvents>

@@ -1,4 +1,4 @@
-/** Numbers, unique names, and reserved ones that were never used. */
+/** Numbers, unique names, and abandoned reservations. */
 import { Type } from 'typebox'
 import { type EventsOf, Text } from './parts.ts'
 
@@ -12,6 +12,6 @@ const Claim = Type.Object({ key: Text, holder: Text })
 export const claimEvents = { ClaimTaken: Claim, ClaimReleased: Claim }
 export type ClaimEvent = EventsOf<typeof claimEvents>
 
-/** The first event in the stream of something that got its name and number but was never created. */
+/** First event in the stream of a resource that got its name and number but was never created. */
 export const abandonedEvents = { CreationAbandoned: Type.Object({ key: Text }) }
 export type AbandonedEvent = EventsOf<typeof abandonedEvents>

@@ -32,7 +32,7 @@ export type TeamRef = Static<typeof TeamRef>
 /** The permissions of a team's members. */
 const TeamGrant = Type.Object({
   permission: Permission,
-  /** Whether it gives the permission in all repositories of the organization, or only in those that were added. */
+  /** Whether the permission covers all repositories of the organization, or only added ones. */
   allRepositories: Flag,
   canCreateRepositories: Flag,
 })
@@ -42,7 +42,7 @@ const TeamSettings = Type.Object({
   ...TeamGrant.properties,
   name: Text,
   description: Text,
-  /** Gitea's names of the parts of repositories, as the client named them. All have the same permission here. */
+  /** Gitea's names of repository units, as the client sent them. All have the same permission here. */
   units: Type.Array(Text),
 })
 export type TeamSettings = Static<typeof TeamSettings>
@@ -66,16 +66,14 @@ const ofMember = { organization: AccountRef, user: AccountRef }
 
 export const organizationEvents = {
   OrganizationCreated: Type.Object({ id: Whole, login: Text, ...organizationSettings }),
-  /**
-   * It will be shown to fewer as soon as all its repositories are. That ends with an `OrganizationEdited` of the visibility.
-   */
+  /** Its repositories are being hidden first. An `OrganizationEdited` with the visibility ends this. */
   HidingStarted: Type.Object({ organization: AccountRef, visibility: Visibility }),
   OrganizationEdited: Type.Object({ organization: AccountRef, changes: Changes(organizationSettings) }),
   MemberSet: Type.Object({ ...ofMember, permission: Permission }),
   MemberRemoved: Type.Object(ofMember),
-  /** Whether users outside the organization see the membership. Default: no. */
+  /** Whether users outside the organization see the membership; default false. */
   MembershipShown: Type.Object({ ...ofMember, isPublic: Flag }),
-  /** They are in it no more, nor in its teams: it is being deleted, and an event names only some of very many. */
+  /** The deletion has removed these members from the organization and its teams. Large ones take several events. */
   MembersReleased: Type.Object({ organization: AccountRef, members: Type.Array(Whole) }),
   /** Deleted with its teams. `members`: the ids of the last members of the organization and its teams. */
   OrganizationDeleted: Type.Object({

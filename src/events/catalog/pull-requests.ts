@@ -42,7 +42,7 @@ const MergeIntent = Type.Object({
   baseBranch: Text,
   from: Text,
   head: Text,
-  /** The merge base of `from` and `head`; null when the one that is already known did not change. */
+  /** The merge base of `from` and `head`; null when it is unchanged. */
   mergeBase: OrNull(Text),
   commit: Text,
   message: Text,
@@ -53,9 +53,7 @@ const MergeIntent = Type.Object({
 })
 export type MergeIntent = Static<typeof MergeIntent>
 
-/**
- * A condition of a scheduled merge. `first-check`: no rule asks for checks, but the repository has them, so one will come.
- */
+/** A condition of a scheduled merge. `first-check`: no rule requires checks, but the repository has some. */
 const MergeWait = Type.Enum(['reviews', 'required-checks', 'checks', 'first-check'])
 export type MergeWait = Static<typeof MergeWait>
 
@@ -66,9 +64,9 @@ const ScheduledMerge = Type.Object({
   message: Text,
   deleteBranch: Flag,
   by: AccountRef,
-  /** `head_commit_id`: the only head that may be merged; null when any head that a writer moves may be. */
+  /** `head_commit_id`: the only head that may be merged; null for any head pushed by a writer. */
   expectedHead: OrNull(Text),
-  /** Open conditions at the time of scheduling. Empty: it is merged at once. */
+  /** Open conditions at the time of scheduling; empty for an immediate merge. */
   waitsFor: Type.Immutable(Type.Array(MergeWait)),
 })
 export type ScheduledMerge = Static<typeof ScheduledMerge>
@@ -98,7 +96,7 @@ export const pullRequestEvents = {
     mergeable: Flag,
     /** The paths of the files in conflict. */
     conflicts: Type.Array(Text),
-    /** Number of files in conflict, when they are too many to be listed. */
+    /** Number of files in conflict; present when the list is cut off. */
     conflictCount: Type.Optional(Whole),
   }),
   /** The base branch moved, and now contains more or fewer of the head's commits than before. */
@@ -110,7 +108,7 @@ export const pullRequestEvents = {
     mergeBase: Text,
     diff: DiffStat,
   }),
-  /** The branch that is its head or its base got another name. No commit has changed. */
+  /** The head or base branch was renamed. No commit has changed. */
   PullRequestBranchRenamed: Type.Object({
     ...ofIssue,
     side: Type.Enum(['head', 'base']),
@@ -129,24 +127,24 @@ export const pullRequestEvents = {
     mergeBase: OrNull(Text),
     mergedBy: AccountRef,
     milestone: OrNull(MilestoneRef),
-    /** Whether the head branch is deleted, too: directly after the merge, or later if that fails. */
+    /** Whether the head branch is deleted: directly after the merge, or later if that fails. */
     deleteBranch: Flag,
     /** Of a manual merge. Other merges have it in `MergeStarted`. */
     decision: Type.Optional(MergeDecision),
   }),
   /** The comment on the deletion of the head branch after a merge. */
   HeadBranchDeleted: Type.Object({ ...ofIssue, commentId: Whole, branch: BranchPoint }),
-  /** The merge asked for the deletion of its head branch, which stays for a reason in words. */
+  /** The head branch, whose deletion the merge requested, stays. `reason` is text. */
   HeadBranchKept: Type.Object({ ...ofIssue, branch: BranchPoint, reason: Text }),
   MergeScheduled: Type.Object({ ...ofIssue, ...ScheduledMerge.properties }),
   MergeScheduleCanceled: Type.Object({ ...ofIssue, by: AccountRef }),
-  /** The scheduled merge was tried and refused, or the pull request has changed. The schedule ends with it. */
+  /** The scheduled merge was refused, or the pull request has changed. This ends the schedule. */
   ScheduledMergeRefused: Type.Object({
     ...ofIssue,
     head: Text,
     reason: Text,
     errors: Type.Array(Text),
-    /** The number of the errors. Present when they are too many to be listed. */
+    /** Number of errors; present when the list is cut off. */
     errorCount: Type.Optional(Whole),
   }),
 }

@@ -8,7 +8,7 @@ const Reaction = Type.Object({
   /** Null: the reaction is to the issue itself. */
   commentId: OrNull(Whole),
   user: AccountRef,
-  /** Gitea's name of it, such as `+1` or `heart`. */
+  /** Gitea's name, such as `+1` or `heart`. */
   reaction: Text,
 })
 

@@ -11,7 +11,7 @@ const ReleaseSettings = Type.Object({
   target: Text,
   name: Text,
   body: Text,
-  /** Only writers see a draft. Its tag is made when it is published. */
+  /** Only writers see a draft. Its tag is created when it is published. */
   draft: Flag,
   prerelease: Flag,
 })
@@ -28,16 +28,16 @@ export const releaseEvents = {
     ...ofRelease,
     ...ReleaseSettings.properties,
     author: AccountRef,
-    /** ISO 8601: when the commit of a tag that was there was made, else the time of the request. Lists sort by it. */
+    /** ISO 8601, for sorting: the commit time of an existing tag, else the time of the request. */
     createdAt: Text,
   }),
   ReleaseEdited: Type.Object({
     ...ofRelease,
     changes: Changes(ReleaseSettings.properties),
-    /** Present when the edit has published it and made its tag. */
+    /** Present when the edit has published it and created its tag. */
     createdAt: Type.Optional(Text),
   }),
-  /** Its tag stays. */
+  /** The tag stays. */
   ReleaseDeleted: Type.Object({ ...ofRelease, tag: Text }),
   ReleaseAssetAdded: Type.Object({ ...ofRelease, asset: Attachment }),
   ReleaseAssetRenamed: Type.Object({ ...ofRelease, assetId: Whole, name: Text }),

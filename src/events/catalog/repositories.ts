@@ -27,7 +27,7 @@ const MergeSettings = Type.Object({
   allowRebaseUpdate: Flag,
   /** Whether a merge deletes the head branch. A merge request may override it. */
   deleteBranchAfterMerge: Flag,
-  /** Whether new pull requests from forks let writers push to their branch. Absent: they do not. */
+  /** Whether new pull requests from forks let writers push to their branch; absent for false. */
   defaultMaintainerEdit: Type.Optional(Flag),
 })
 export type MergeSettings = Static<typeof MergeSettings>
@@ -54,9 +54,9 @@ const ownEvents = {
     repoId: Whole,
     ...RepositorySettings.properties,
     owner: Owner,
-    /** Present for a fork: the repository that it was forked from. */
+    /** Present for a fork: the original. */
     parent: Type.Optional(Type.Object({ repoId: Whole, owner: AccountRef, name: Text })),
-    /** Present when not everyone may see the owner. */
+    /** Present unless the owner is public. */
     ownerVisibility: Type.Optional(Type.Enum(['limited', 'private'])),
   }),
   /** The server has noticed a new visibility of the owner. */
@@ -69,12 +69,12 @@ const ownEvents = {
     repoId: Whole,
     owner: AccountRef,
     name: Text,
-    /** Present when the repository was a fork: the repository that it was forked from. */
+    /** Present for a fork: the original. */
     parentId: Type.Optional(Whole),
   }),
   /**
-   * The repository is deleted; the read models do not keep these documents any more. An event names only some of them: a
-   * read model must not be changed in thousands of places by one event.
+   * Removes documents of a deleted repository from the read models. Several events share the work: one event must not
+   * change thousands of documents.
    */
   LeftDocumentsRemoved: Type.Object({ repoId: Whole, left: Type.Array(LeftDocuments) }),
   CollaboratorSet: Type.Object({ repoId: Whole, user: AccountRef, permission: Permission }),
@@ -84,13 +84,13 @@ export const repositoryEvents = { ...ownEvents, ...branchProtectionEvents, ...ta
 export type RepositoryEvent = EventsOf<typeof ownEvents> | BranchProtectionEvent | TagProtectionEvent
 
 export const listingEvents = {
-  /** An archived repository can be read, and nothing in it changes. */
+  /** An archived repository is read-only. */
   ArchivedChanged: Type.Object({ repoId: Whole, archived: Flag }),
   /** Whether other users may generate repositories from it. */
   TemplateChanged: Type.Object({ repoId: Whole, template: Flag }),
   /**
-   * Also recorded when the repository is shown or hidden: then `topics` stay. `listed` has the change of the list of all
-   * topics, which only has topics of public repositories.
+   * Also recorded when the repository's visibility changes: then `topics` stay. `listed` has the change of the list of
+   * all topics, which only has topics of public repositories.
    */
   TopicsChanged: Type.Object({
     repoId: Whole,
@@ -110,11 +110,11 @@ const PendingTransfer = Type.Object({
 export type PendingTransfer = Static<typeof PendingTransfer>
 
 export const transferEvents = {
-  /** Until the recipient has answered, the repository stays where it is. */
+  /** The repository keeps its owner until the recipient accepts. */
   TransferStarted: Type.Object({ repoId: Whole, ...PendingTransfer.properties }),
-  /** Its recipient has refused it, or its sender has taken it back: the actor tells. */
+  /** The recipient has refused it, or the sender has withdrawn it; see the actor. */
   TransferCanceled: Type.Object({ repoId: Whole, recipient: Owner }),
-  /** The repository belongs to the new owner from here on. Its old name redirects until it is taken. */
+  /** The repository has a new owner. Its old name redirects until it is taken. */
   RepositoryTransferred: Type.Object({
     repoId: Whole,
     name: Text,

@@ -20,7 +20,7 @@ const LineComment = Type.Object({
   side: Type.Enum([...SIDES]),
   /** From 1; 0: a comment on the whole file. */
   line: Whole,
-  /** The commits on which it was written: the reviewed one, and the merge base of then. */
+  /** The reviewed commit, and the merge base at that time. */
   commit: Text,
   base: Text,
   /** Diff lines up to the commented one, after their `@@` line; empty for a line outside the diff. */
@@ -36,7 +36,7 @@ const Ids = Type.Array(Whole)
 const Comment = Type.Object({ ...ofReview, commentId: Whole, author: AccountRef, ...LineComment.properties })
 
 export const reviewEvents = {
-  /** A review that only its author and site admins see until it is submitted. Also recorded when it is changed. */
+  /** A review that only its author and site admins see until it is submitted. Also recorded for each change. */
   ReviewDrafted: Type.Object({ ...ofReviewer, body: Text, commit: Text, mergeBase: Type.Optional(Text) }),
   ReviewCommentDrafted: Comment,
   ReviewDraftDiscarded: Type.Object({ ...ofReviewer, comments: Ids }),
@@ -54,24 +54,24 @@ export const reviewEvents = {
     stale: Flag,
     /** The ids of its comments on lines: the next events. */
     comments: Ids,
-    /** Earlier reviews of the reviewer that count no more. */
+    /** Earlier reviews of the reviewer, which no longer count. */
     superseded: Ids,
-    /** The requests that it answers: they end. */
+    /** The requests that it answers and ends. */
     answered: Ids,
-    /** Present when some of them asked teams of the reviewer: the ids of these teams. */
+    /** Ids of the requested teams among `answered`, if any. */
     answeredTeams: Type.Optional(Ids),
-    /** Present when a comment answers a request: the reviews that the request superseded. They count again. */
+    /** Present when a comment answers a request: the reviews that the request superseded, which count again. */
     restored: Type.Optional(Ids),
   }),
   /** `replyTo`: present when it is recorded alone, on the line of the comment that it answers and in the same review. */
   ReviewCommentAdded: Type.Object({ ...Comment.properties, replyTo: Type.Optional(Whole) }),
-  /** The resolver has settled the conversation; null: it is open again. */
+  /** `resolver` has resolved the conversation; null reopens it. */
   ReviewCommentResolved: Type.Object({ ...ofReview, commentId: Whole, resolver: OrNull(AccountRef) }),
   ReviewDeleted: Type.Object({ ...ofReviewer, comments: Ids }),
   /** `dismissed`: this review, and earlier ones of the same reviewer. */
   ReviewDismissed: Type.Object({ ...ofReviewer, dismissed: Ids, message: Text }),
   ReviewUndismissed: Type.Object(ofReviewer),
-  /** The head or the base moved, the base branch was changed, or an earlier commit was reviewed: in the event before. */
+  /** After an event that moved the head or base, changed the base branch, or reviewed an earlier commit. */
   ReviewsOutdated: Type.Object({
     ...ofIssue,
     head: Text,
@@ -89,7 +89,7 @@ export const reviewEvents = {
     ...ofReviewer,
     /** Whether the requested review would count for branch protections. */
     official: Flag,
-    /** Earlier reviews of the reviewer that count no more. */
+    /** Earlier reviews of the reviewer, which no longer count. */
     superseded: Ids,
   }),
   /** `restored`: the review that counts again. */

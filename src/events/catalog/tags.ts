@@ -1,8 +1,8 @@
-/** The protection of tags, in the stream of the repository; and when tags were made. */
+/** The protection of tags, in the stream of the repository; and the times of tags. */
 import { type Static, Type } from 'typebox'
 import { type EventsOf, Text, Whole } from './parts.ts'
 
-/** When a tag was made: lists have the newest first, without asking git. */
+/** The time of a tag, so that lists are sorted without git. */
 export const TagTime = Type.Object({
   /** Target of the ref: the tag's own object, or its commit. */
   sha: Text,

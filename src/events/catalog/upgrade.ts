@@ -7,7 +7,7 @@ const UpgradePlan = Type.Object({
   name: Text,
   /** The block height at which the upgrade takes place. */
   height: Text,
-  /** A note for the operators of nodes, often the address of the new binary. */
+  /** A note for node operators, often the address of the new binary. */
   info: Text,
 })
 export type UpgradePlan = Static<typeof UpgradePlan>

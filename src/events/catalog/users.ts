@@ -8,14 +8,14 @@ const userSettings = {
   description: Text,
   location: Text,
   website: Text,
-  /** Whether the e-mail address is public, also in commits that the server makes. Otherwise a substitute is shown. */
+  /** Whether the e-mail address is public, also in commits by the server. Otherwise a substitute is shown. */
   showEmail: Flag,
   siteAdmin: Flag,
   /** False: the account is disabled. It cannot sign in and has no permissions. */
   active: Flag,
-  /** True: like an account that is not active. Gitea knows both. */
+  /** True: like an inactive account. Gitea has both fields. */
   prohibitLogin: Flag,
-  /** Until its password is changed, the account can do nothing else. */
+  /** Until then, the account can only change its password. */
   mustChangePassword: Flag,
 }
 /** The settings of a user that can be edited. */
@@ -25,11 +25,11 @@ export type UserSettings = Static<typeof UserSettings>
 export const userEvents = {
   UserCreated: Type.Object({ id: Whole, login: Text, email: Text, fullName: Text, siteAdmin: Flag }),
   UserEdited: Type.Object({ user: AccountRef, changes: Changes(userSettings) }),
-  /** From here on the user's password hash has this id in the store of the secrets. The id is not secret. */
+  /** The user's password hash now has this id in the secret store. The id is not secret. */
   PasswordChanged: Type.Object({ user: AccountRef, passwordId: Text, mustChangePassword: Flag }),
-  /** From here on this person at an OpenID Connect provider signs in to the account. */
+  /** This identity at an OpenID Connect provider now signs in to the account. */
   IdentityLinked: Type.Object({ user: AccountRef, issuer: Text, subject: Text }),
-  /** Another address of the user, which no other account has. Unverified. */
+  /** Another address of the user: unique, and unverified. */
   EmailAdded: Type.Object({ user: AccountRef, email: Text }),
   EmailRemoved: Type.Object({ user: AccountRef, email: Text }),
   /** The account is deleted. Its contributions stay. */

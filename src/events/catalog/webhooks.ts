@@ -1,4 +1,4 @@
-/** `webhook-<id>`. Where a hook sends to, and its secrets, are not in the log. */
+/** `webhook-<id>`. URLs and secrets of hooks are not in the log. */
 import { type Static, Type } from 'typebox'
 import { Changes, type EventsOf, Flag, Text, Whole } from './parts.ts'
 
@@ -10,7 +10,7 @@ const WebhookScope = Type.Union([
 ])
 export type WebhookScope = Static<typeof WebhookScope>
 
-/** Event names of hooks, as in Gitea. Events of features that this server lacks never happen. */
+/** Event names of hooks, as in Gitea. Those of missing features never happen. */
 export const HOOK_EVENTS = [
   'create',
   'delete',
@@ -55,9 +55,9 @@ const WebhookSettings = Type.Object({
   /** A pattern of branch names; empty for all branches. */
   branchFilter: Text,
   active: Flag,
-  /** The origin of its URL: `https://ci.example.org`. The rest of a URL is often a secret. */
+  /** The origin of its URL: `https://ci.example.org`. Other parts of a URL are often secret. */
   origin: Text,
-  /** The id under which the store of the secrets has its URL, its secret and its header. */
+  /** Id of its URL, secret and header in the secret store. */
   configId: Text,
 })
 export type WebhookSettings = Static<typeof WebhookSettings>

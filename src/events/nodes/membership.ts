@@ -11,13 +11,13 @@ import type { NodeInfo, Nodes, NodesDatabase, NodesLog } from './nodes.ts'
 
 /** Interval of heartbeats, in milliseconds. */
 const BEAT_MS = 1000
-/** How long a node trusts its membership after sending its last successful heartbeat, in milliseconds. */
+/** Time for which a node trusts its membership after sending its last successful heartbeat, in milliseconds. */
 const BELIEF_MS = 4000
-/** How long a heartbeat must be stale before a node is fenced out, in milliseconds. Longer than `BELIEF_MS`. */
+/** Age of a heartbeat at which a node is fenced out, in milliseconds; longer than `BELIEF_MS`. */
 const GONE_MS = 6000
 /**
- * Longest gap between two checks, in milliseconds. After a longer one this host may have stood still, and the other nodes
- * with it.
+ * Longest gap between two checks, in milliseconds. After a longer one, this host and the other nodes may have been
+ * suspended.
  */
 const MAX_GAP_MS = 3000
 /** Time limit of a read of this small collection. */
@@ -65,21 +65,21 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
   let hasLeft = false
   /** Time of the last successful heartbeat; undefined without one. */
   let believedFrom: { at: number; timeOfDay: number } | undefined
-  let lookedAt = Number.NEGATIVE_INFINITY
+  let checkedAt = Number.NEGATIVE_INFINITY
   let hasFailed = false
   let ticking: Promise<void> | undefined
 
-  function tell(id: string): void {
+  function notify(id: string): void {
     for (const listener of listeners) listener(id)
   }
 
-  const moment = () => ({ at: now(), timeOfDay: timeOfDay() })
+  const clocks = () => ({ at: now(), timeOfDay: timeOfDay() })
 
   async function join(): Promise<void> {
-    // An id is tried once: a join that seems to have failed may have succeeded, and is then fenced out.
+    // A new id for each attempt: a join that seems to have failed may have succeeded, and is then fenced out.
     own = { id: randomUUID(), name, version: VERSION }
     const { id: _id } = own
-    const at = moment()
+    const at = clocks()
     await ask(() => documents.insertOne({ _id, name, version: VERSION, beat: 0, ready: isReady() }))
     isJoined = true
     believedFrom = at
@@ -87,7 +87,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
 
   async function beat(): Promise<void> {
     if (!isJoined) return join()
-    const at = moment()
+    const at = clocks()
     const { id } = own
     const change = { $inc: { beat: 1 }, $set: { ready: isReady() } }
     const { matchedCount } = await ask(() => documents.updateOne({ _id: id }, change))
@@ -98,17 +98,17 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     isJoined = false
     believedFrom = undefined
     own = { id: randomUUID(), name, version: VERSION }
-    log.warn({ incarnation: id }, 'the other nodes have gone on without this one; it joins them again')
-    tell(id)
+    log.warn({ incarnation: id }, 'the other nodes have fenced out this one; it rejoins')
+    notify(id)
     await join()
   }
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     const askedAt = now()
     const found = await ask(() => documents.find({}, READ).toArray())
     const seenAt = now()
-    if (askedAt - lookedAt > MAX_GAP_MS) forgetTimes(seenAt)
-    lookedAt = seenAt
+    if (askedAt - checkedAt > MAX_GAP_MS) forgetTimes(seenAt)
+    checkedAt = seenAt
     const ids = new Set(found.map(({ _id }) => _id))
     for (const id of [...others.keys()]) if (!ids.has(id)) lose(id)
     for (const { _id: id, name, version, beat } of found) {
@@ -121,16 +121,19 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
   }
 
   async function fenceOut({ info, beat }: Observation): Promise<void> {
-    // Only if its heartbeat has not changed meanwhile.
+    // Deletes only an unchanged heartbeat.
     const { deletedCount } = await ask(() => documents.deleteOne({ _id: info.id, beat }))
     if (deletedCount === 0) return
-    log.warn({ lost: info.name, incarnation: info.id }, 'a node is gone; the others do its work')
+    log.warn(
+      { lost: info.name, incarnation: info.id },
+      'a node was fenced out; the others take over its work',
+    )
     lose(info.id)
   }
 
   function lose(id: string): void {
     others.delete(id)
-    tell(id)
+    notify(id)
   }
 
   /** Restarts all observations at this time. */
@@ -138,22 +141,22 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     for (const [id, known] of others) others.set(id, { ...known, since })
   }
 
-  async function beatAndLook(): Promise<void> {
+  async function beatAndCheck(): Promise<void> {
     try {
       await beat()
-      await look()
-      if (hasFailed) log.info('this node is in touch with the other nodes again')
+      await check()
+      if (hasFailed) log.info('this node reaches the other nodes again')
       hasFailed = false
     } catch (error) {
-      lookedAt = Number.NEGATIVE_INFINITY
-      if (!hasFailed) log.warn({ err: error }, 'this node cannot reach the other nodes; it tries again')
+      checkedAt = Number.NEGATIVE_INFINITY
+      if (!hasFailed) log.warn({ err: error }, 'this node cannot reach the other nodes; it retries')
       hasFailed = true
     }
   }
 
   function tick(): Promise<void> {
     if (hasLeft) return Promise.resolve()
-    ticking ??= beatAndLook().finally(() => {
+    ticking ??= beatAndCheck().finally(() => {
       ticking = undefined
     })
     return ticking
@@ -191,7 +194,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
       if (!isJoined) return
       const { id } = own
       await ask(() => documents.deleteOne({ _id: id })).catch((error: unknown) => {
-        log.warn({ err: error }, 'this node could not say that it leaves; the others will notice')
+        log.warn({ err: error }, 'this node could not sign off; the others will fence it out')
       })
     },
   }
@@ -209,7 +212,7 @@ export async function joinNodes(options: MembershipOptions): Promise<Nodes> {
     }
   }
   await tick()
-  // The log has the reason; the start fails with one line.
+  // The log has the reason; startup fails with one line.
   if (nodes.all().length === 0) throw new StoreUnavailable('this node cannot join the others in MongoDB')
   void keepBeating()
   return {

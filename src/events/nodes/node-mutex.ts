@@ -13,10 +13,10 @@ export const NODE_LOCKS = 'mergelog.turns'
 /** Polling interval for a taken lock, in milliseconds; it grows up to LONGEST_PAUSE_MS. */
 const FIRST_PAUSE_MS = 5
 const LONGEST_PAUSE_MS = 100
-/** How often a lock is passed on within this node before it is released. */
+/** Maximum number of times that a lock is passed on within this node before it is released. */
 const MAX_PASSES = 8
 /** Interval of checks for unused locks of this node, in milliseconds. */
-const LOOK_MS = 2000
+const CHECK_MS = 2000
 /** Time limit of a read of this small collection. */
 const READ = { maxTimeMS: 2000 }
 const DUPLICATE_KEY = 11000
@@ -47,9 +47,8 @@ export interface NodeMutex {
    */
   runExclusive: RunExclusive
   /**
-   * Releases the locks that this node holds in the store and does not use. They are left by commands with an unknown
-   * outcome: a release that was not applied, or an acquisition that was. Without this, other nodes would wait for them as
-   * long as this node lives. Never rejects.
+   * Releases the locks that this node holds in the store and does not use: those of commands with an unknown outcome.
+   * Other nodes would wait for them as long as this node lives. Never rejects.
    */
   releaseUnused(): Promise<void>
   /** Resolves when no lock is held or waited for. */
@@ -92,8 +91,7 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
     try {
       await takeOver(key)
     } catch (error) {
-      // The next holder must recover that work. If this write fails too, this node still holds the lock and must recover
-      // it.
+      // The next holder must recover that work. If this write fails too, this node still holds the lock, and must.
       await exchange(self, before).catch(() => {})
       throw error
     }
@@ -124,7 +122,7 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
     queue.held = await take(key)
   }
 
-  /** Passes the lock on within this node, or releases it. */
+  /** Keeps the lock for the next work of this node, or releases it. */
   async function pass(key: string, queue: Queue): Promise<void> {
     const { held } = queue
     if (held === undefined) return
@@ -132,7 +130,7 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
     if (queue.waiting > 0 && queue.passes < MAX_PASSES && held === nodes.self().id) return
     queue.held = undefined
     const wanted = await free(key, held)
-    // Waiters on other nodes ask again within this time.
+    // Other nodes retry within this time.
     if (wanted && queue.waiting > 0) await delay(2 * LONGEST_PAUSE_MS)
   }
 
@@ -142,7 +140,7 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
       const freed = await ask(() => locks.findOneAndDelete({ _id: key, holder }))
       return freed?.wanted === true
     } catch (error) {
-      log.warn({ err: error, key }, 'a lock could not be released; it will be retried')
+      log.warn({ err: error, key }, 'a lock could not be released; this node retries')
       return false
     }
   }
@@ -187,10 +185,10 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
       try {
         const held = await ask(() => locks.find({ holder }, READ).toArray())
         const left = held.filter(({ _id }) => !queues.has(_id))
-        // Through the queue, because concurrent work may take such a lock, too; and the work behind it is recovered.
+        // Through the queue, because concurrent work may take such a lock, too; and this recovers its work.
         await Promise.all(left.map(({ _id }) => runExclusive(_id, async () => {})))
       } catch (error) {
-        log.warn({ err: error }, 'locks could not be released; it will be retried')
+        log.warn({ err: error }, 'locks could not be released; this node retries')
       }
     },
     async idle() {
@@ -202,12 +200,12 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
 /** Creates the mutex, and releases unused locks periodically until the signal aborts. */
 export function startNodeMutex(options: NodeMutexOptions, signal: AbortSignal): NodeMutex {
   const nodeMutex = createNodeMutex(options)
-  async function keepLooking(): Promise<void> {
+  async function keepReleasing(): Promise<void> {
     while (!signal.aborted) {
-      await delay(LOOK_MS, undefined, { signal, ref: false }).catch(() => {})
+      await delay(CHECK_MS, undefined, { signal, ref: false }).catch(() => {})
       if (!signal.aborted) await nodeMutex.releaseUnused()
     }
   }
-  void keepLooking()
+  void keepReleasing()
   return nodeMutex
 }

@@ -18,14 +18,14 @@ export interface NodeInfo {
 export interface Nodes {
   /** The incarnation of this node; it changes after a fence. */
   self(): NodeInfo
-  /** Whether this node is a member for sure. */
+  /** Whether this node is certainly a member. */
   isMember(): boolean
   /**
    * Like `isMember`, but asks the store when in doubt, and joins again after a fence. False after leaving, or when the
    * store is unreachable.
    */
   confirm(): Promise<boolean>
-  /** Whether an incarnation has left or was fenced out, as the store has it now. @throws StoreUnavailable */
+  /** Whether an incarnation has left or was fenced out, by the current state of the store. @throws StoreUnavailable */
   isGone(id: string): Promise<boolean>
   /** Calls `listener` after an incarnation was lost, also this node's own; returns an unsubscribe function. */
   onLost(listener: (id: string) => void): () => void
@@ -61,17 +61,17 @@ export function aloneNode(name: string): Nodes {
 }
 
 /** Another node may have fenced this one out and taken over its work. */
-const noMember = () => new StoreUnavailable('this node has lost touch with the other nodes')
+const notMember = () => new StoreUnavailable('this node has lost its connection to the other nodes')
 
 /**
- * Checks the membership of work that began as a member. @throws StoreUnavailable when this node may have been fenced out
- * since
+ * Checks that this node is still a member, for work that began as one. @throws StoreUnavailable when this node may have
+ * been fenced out since
  */
 export function requireMember(nodes: Pick<Nodes, 'isMember'>): void {
-  if (!nodes.isMember()) throw noMember()
+  if (!nodes.isMember()) throw notMember()
 }
 
 /** Checks the membership of new work. @throws StoreUnavailable when this node is not a member and cannot join */
 export async function joinIfNeeded(nodes: Pick<Nodes, 'isMember' | 'confirm'>): Promise<void> {
-  if (!nodes.isMember() && !(await nodes.confirm())) throw noMember()
+  if (!nodes.isMember() && !(await nodes.confirm())) throw notMember()
 }

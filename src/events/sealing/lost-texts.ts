@@ -1,4 +1,4 @@
-/** Reports texts whose key is missing, at each read. After a loss of the secrets these are all texts. */
+/** Reports texts whose key is missing, at each read: all texts after a loss of the secrets. */
 import type { RecordedEvent } from '../store/event-store.ts'
 
 const PAUSE_MS = 60_000

@@ -17,7 +17,7 @@ const additionalData = ({ stream, id, type }: Identity) => Buffer.from(`${stream
 
 const encodingOf = ({ wide }: { wide?: true }) => (wide ? 'utf16le' : 'utf8')
 
-/** Seals texts. The key must never have sealed anything before. */
+/** Seals texts. The key must be unused. */
 export function seal(
   event: Identity,
   texts: readonly string[],

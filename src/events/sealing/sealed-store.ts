@@ -1,6 +1,5 @@
 /**
- * An event store with plain texts for readers and writers, while the log has them sealed (`sealed-texts.ts`). The only
- * place that seals and opens texts.
+ * Seals the texts of appended events (`sealed-texts.ts`), and opens those of read events. No other code does either.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Append, Appended, EventStore, NewEvent, RecordedEvent } from '../store/event-store.ts'
@@ -28,7 +27,7 @@ const ERASED = 'ErasureFinished'
 const CHUNK = 250
 /** Time budget for opening texts in one iteration of the event loop, in milliseconds; checked every few events. */
 const SLICE_MS = 5
-const LOOK_EVERY = 32
+const CHECK_EVERY = 32
 /** Number of keys that each maker of an append to several streams may use. */
 const TEXTS_PER_MAKER = 1
 
@@ -45,7 +44,7 @@ export function sealTexts(
 ): SealedStore {
   let erasures = 0
   let lastErasure = -1
-  /** Opened events: all subscribers near the end of the log get the same stored events. */
+  /** Opened events, because all subscribers near the end of the log get the same stored events. */
   let known = new WeakMap<RecordedEvent, RecordedEvent>()
   const lost = new WeakSet<RecordedEvent>()
 
@@ -59,7 +58,7 @@ export function sealTexts(
     const found = textsIn(event)
     if (found === undefined) return event
     const key = take()
-    if (key === undefined) throw new Error(`an append to ${stream} has more texts than there are keys for it`)
+    if (key === undefined) throw new Error(`an append to ${stream} has more texts than keys`)
     const { id, type, metadata } = event
     const sealed = seal({ stream, id, type }, found.texts, key)
     return { id, type, data: Object.assign(found.rest, { sealed }), metadata }
@@ -81,12 +80,12 @@ export function sealTexts(
     }
     const found = wanted.size === 0 ? undefined : await keys.find([...wanted])
     const all: RecordedEvent[] = []
-    let turn = performance.now()
+    let sliceStart = performance.now()
     for (const event of events) {
       all.push(ofNow.get(event) ?? openedWith(event, found, ofNow))
-      if (all.length % LOOK_EVERY !== 0 || performance.now() - turn < SLICE_MS) continue
+      if (all.length % CHECK_EVERY !== 0 || performance.now() - sliceStart < SLICE_MS) continue
       await nextTurn()
-      turn = performance.now()
+      sliceStart = performance.now()
     }
     return all
   }

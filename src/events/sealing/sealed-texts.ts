@@ -149,7 +149,7 @@ export const isWellFormed = (text: string): boolean => !/\p{Surrogate}/u.test(te
 /** Returns the sealed length of this many bytes: base64url, with the tag. */
 const sealedLength = (bytes: number) => Math.ceil(((bytes + 16) * 4) / 3)
 
-/** Bytes that the sealed form adds: names of members, the id of the key, and lengths. */
+/** Overhead of the sealed form, in bytes: names of members, the id of the key, and lengths. */
 const SEALED_BYTES = 128
 
 /** Returns the data of an event without its texts, and the sealed size of these; undefined without texts to seal. */

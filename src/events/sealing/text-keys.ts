@@ -23,7 +23,7 @@ export interface TextKeys {
 }
 
 const noKeys = async () => {
-  throw new StoreUnavailable('there are no secrets, so no text can be sealed')
+  throw new StoreUnavailable('the secret store is missing, so texts cannot be sealed')
 }
 
 /** Keys of a reader without secrets: all are missing. */

@@ -1,30 +1,30 @@
 /**
- * The one place that knows the size of an append. EventStoreDB takes at most 1 MiB (1,048,576 bytes) at once. The same
- * limit holds for every store, with room to spare, so that a log can be moved from any store to any other.
+ * Limits the size of appends. EventStoreDB accepts at most 1 MiB (1,048,576 bytes) at once. A lower limit holds for
+ * every store, so that a log can be moved from any store to any other.
  */
 import { atLimit } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { sealedSize } from '../sealing/sealed-texts.ts'
 import type { NewEvent } from './event-store.ts'
 
-/** The most bytes of one append: 32 KiB less than EventStoreDB takes. */
+/** Maximum size of an append, in bytes: 32 KiB less than EventStoreDB accepts. */
 export const MAX_APPEND_BYTES = 992 * 1024
 /**
- * The most bytes of a text of a request, as JSON. Sealed, it takes a third more: with the lists of its event it is far from
- * the limit.
+ * Maximum size of a text in a request, in bytes of JSON. Sealed, it takes a third more, and leaves space for the lists
+ * of its event.
  */
 export const MAX_TEXT_BYTES = 384 * 1024
-/** The most bytes of one list in an event, as JSON: so that several lists and a text fit into one append. */
+/** Maximum size of a list in an event, in bytes of JSON: several lists and a text fit into one append. */
 export const MAX_LIST_BYTES = 48 * 1024
 /** Size of an event besides its data and metadata, in bytes: the type, the id, the node, `previous` and `hash`. */
 const BYTES_PER_EVENT = 512
 
-/** The bytes of a value as it is stored. */
+/** Returns the size of a value as JSON, in bytes. */
 export function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value))
 }
 
-/** The bytes that an event takes in an append, with its texts sealed. Without its metadata, add room for that. */
+/** Returns the size of an event with sealed texts. Without `metadata`, the caller adds its size. */
 export function eventBytes({
   type = '',
   data,
@@ -36,8 +36,8 @@ export function eventBytes({
 }
 
 /**
- * At least the bytes that an event takes. A UTF-16 unit takes at most six bytes as JSON, and four when it is sealed; a
- * number 24.
+ * Returns an upper bound of an event's size. A UTF-16 unit takes at most six bytes as JSON, and four when it is sealed;
+ * a number 24.
  */
 function mostBytes({ data, metadata }: Pick<NewEvent, 'data' | 'metadata'>): number {
   return BYTES_PER_EVENT + mostJsonBytes(data) + mostJsonBytes(metadata)
@@ -54,7 +54,7 @@ function mostJsonBytes(value: unknown): number {
 
 /** Refuses events that are too large for one append, before anything is written. @throws Refused (too large) */
 export function requireAppendable(events: readonly NewEvent[]): void {
-  // Most events are far too small for the limit, which a glance shows. To write their JSON only for its size is slow.
+  // The upper bound is cheap, and enough for most events.
   if (events.reduce((sum, event) => sum + mostBytes(event), 0) <= MAX_APPEND_BYTES) return
   const bytes = events.reduce((sum, event) => sum + eventBytes(event), 0)
   if (bytes > MAX_APPEND_BYTES) {
@@ -76,7 +76,7 @@ export function requireListFits(field: string, list: readonly unknown[], most = 
   )
 }
 
-/** The first members of a list that together have at most `most` bytes as JSON. */
+/** Returns the first members of a list that together have at most `most` bytes as JSON. */
 export function cutList<T>(list: readonly T[], most = MAX_LIST_BYTES): T[] {
   let bytes = 2
   const end = list.findIndex((member) => {
@@ -86,9 +86,9 @@ export function cutList<T>(list: readonly T[], most = MAX_LIST_BYTES): T[] {
   return list.slice(0, end === -1 ? list.length : end)
 }
 
-/** The beginning of a text that has at most `most` bytes as JSON. It never ends in the middle of a character. */
+/** Returns the longest beginning of a text with at most `most` bytes as JSON, in whole characters. */
 export function cutText(text: string, most: number): string {
-  // A UTF-16 unit takes at most six bytes, and the text has quotation marks.
+  // A UTF-16 unit takes at most six bytes, and the quotation marks two.
   if (6 * text.length + 2 <= most) return text
   let bytes = 2
   let end = 0

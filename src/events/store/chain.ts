@@ -1,6 +1,6 @@
 /**
- * The hash chain of a stream. Each event carries its own hash and the hash of the event before it. To change,
- * remove or insert an event afterwards, one would have to change all later events of the stream.
+ * The hash chain of a stream. Each event carries its own hash and the hash of the event before it. Changing, removing
+ * or inserting an event would require a change of all later events of the stream.
  */
 import { hash as digest } from 'node:crypto'
 import { leafHash } from '../../domain/transparency/merkle-tree.ts'
@@ -21,7 +21,7 @@ export const STREAM_START: StreamEnd = { revision: -1, hash: null }
 export function link(stream: string, end: StreamEnd, event: NewEvent): StoredText & { hash: string } {
   const data = JSON.stringify(event.data)
   const own = JSON.stringify(withoutHashes(event.metadata))
-  // Members are added at the end of the JSON text: this is cheaper than to copy the metadata, or to stringify it again.
+  // Adds members at the end of the JSON text, which is cheaper than a copy of the metadata.
   const hashed = `${own.slice(0, -1)},"previous":${JSON.stringify(end.hash)}}`
   const hash = hashOfText(stream, end.revision + 1, event.id, event.type, data, hashed)
   return { hash, data, metadata: `${hashed.slice(0, -1)},"hash":"${hash}"}` }
@@ -49,14 +49,14 @@ function withoutHashes(metadata: EventMetadata): EventMetadata {
   return own
 }
 
-/** The end of a stream whose last event this is. */
+/** Returns the end of a stream after its last event. */
 export function endAfter({ revision, metadata }: Pick<RecordedEvent, 'revision' | 'metadata'>): StreamEnd {
   return { revision, hash: metadata.hash ?? null }
 }
 
 /**
- * Computes the hash of an event from all of its parts, except the hash that it carries. Uses the stored JSON text when
- * the event has it: then a change of the text is noticed even if the JSON still means the same.
+ * Computes the hash of an event from all of its parts, except the hash that it carries. Uses the stored JSON text, if
+ * available: this detects changes of the text even when the values stay the same.
  */
 export function hashOf({ stream, revision, id, type, data, metadata, text }: RecordedEvent): string {
   if (text !== undefined) {
@@ -92,7 +92,7 @@ export function leafOf({ stream, revision, metadata }: RecordedEvent): Buffer {
   return leafHash(Buffer.from(metadata.hash, 'base64url'))
 }
 
-// JSON text stays the same when it is parsed and written again, so every store gives the same hash.
+// JSON text survives parsing and serialization unchanged, so all stores result in the same hash.
 function hashOfText(
   stream: string,
   revision: number,

@@ -3,7 +3,7 @@
  * embedded log has no other writer, and reports each unreadable event.
  */
 
-/** An event that a read skips: another application's, or a damaged one of Mergelog. */
+/** A skipped event: of another application, or a damaged one of Mergelog. */
 export interface PassedOver {
   stream: string
   revision: number
@@ -14,17 +14,14 @@ export interface PassedOver {
 }
 
 const MEMBERS = ['"actor"', '"at"', '"correlationId"', '"causationId"', '"schema"']
-/**
- * Number of members that identify Mergelog's metadata. Damage of a few bytes spoils one member, and other applications do
- * not have this many of them.
- */
-const ENOUGH = MEMBERS.length - 1
+/** Number of members that identify Mergelog's metadata: damage of a few bytes spoils one member. */
+const MIN_MEMBERS = MEMBERS.length - 1
 
-/** Whether an unreadable event has the metadata of Mergelog, whole or damaged. `metadata`: as the driver gives it. */
+/** Whether an unreadable event has the metadata of Mergelog, whole or damaged. `metadata`: as the driver returns it. */
 export function hasOurMetadata(metadata: unknown): boolean {
   const text =
     metadata instanceof Uint8Array ? Buffer.from(metadata).toString('latin1') : JSON.stringify(metadata)
-  return text !== undefined && MEMBERS.filter((member) => text.includes(member)).length >= ENOUGH
+  return text !== undefined && MEMBERS.filter((member) => text.includes(member)).length >= MIN_MEMBERS
 }
 
 // Advice for operators. `$all` has the events that reads of a stream do not return until a scavenge removes them.

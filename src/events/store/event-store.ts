@@ -5,7 +5,7 @@
 import { ErrorWithRefusal, logDamaged, type Refusal, storeUnavailable } from '../../errors/refusal.ts'
 import type { PassedOver } from './damage.ts'
 
-/** A place in the whole log: a safe integer that grows with every event and may have gaps. */
+/** Position in the whole log: a safe integer that grows with every event, with gaps. */
 export type Position = number
 
 /** The position before the first event of the log. */
@@ -17,7 +17,7 @@ export type Credential = (typeof CREDENTIALS)[number]
 
 /** The metadata of an event. Readers of the log rely on every required field. */
 export interface EventMetadata {
-  /** The account that caused the event; null when the server itself did (recovery, a process manager). */
+  /** The account that caused the event; null for the server (recovery, a process manager). */
   actor: { id: number; login: string } | null
   /** When the event was decided: ISO 8601 in UTC, with milliseconds. */
   at: string
@@ -27,9 +27,9 @@ export interface EventMetadata {
   causationId: string
   /** The schema number of `data` for this event type. Upcasters lift older schemas. */
   schema: number
-  /** The node that appended the event. Only operators learn it: it may name a machine. */
+  /** The node that appended the event. Only operators see it: it may name a machine. */
   node?: string
-  /** The site admin who acted in the actor's name (`Sudo`). */
+  /** The site admin that acted as the actor (`Sudo`). */
   sudo?: { id: number; login: string }
   /** The credential of the request that caused the event. Absent when the server itself caused it. */
   credential?: Credential
@@ -59,7 +59,7 @@ export function isEventMetadata(value: unknown): value is EventMetadata {
   )
 }
 
-/** An event to append. `id` is a UUID; to append the same id again changes nothing. */
+/** An event to append. `id` is a UUID; appending the same id again changes nothing. */
 export interface NewEvent {
   id: string
   type: string
@@ -88,7 +88,7 @@ export interface EventText extends StoredText {
   type: string
 }
 
-/** The state of the stream that a writer expects: its last revision, or one of EventStoreDB's three words. */
+/** The expected state of the stream: its last revision, or one of EventStoreDB's three words. */
 export type ExpectedRevision = number | 'any' | 'no-stream' | 'stream-exists'
 
 /** The place of the last event of an append. */
@@ -127,35 +127,33 @@ export interface SubscribeOptions {
   after: Position
   /** Aborting it ends the subscription: the iteration finishes without an error. */
   signal: AbortSignal
-  /** The most events in one batch; default 1000. */
+  /** Maximum number of events per batch; default 1000. */
   batchSize?: number
-  /** Types whose events the reader does not want. They are left out, and `passed` tells how far the subscription is. */
+  /** Types of events to leave out. `passed` reports the progress over them. */
   unwanted?: ReadonlySet<string>
   /**
-   * Called with a position when every event up to it was delivered, or left out, and the reader has asked for more. At
-   * the position may be an event of another application: so a reader knows that it has passed those, too. Each position
-   * is greater than the one before.
+   * Called with a position when every event up to it was delivered or left out, and the reader has requested more. The
+   * position may be of another application's event. Positions only increase.
    */
   passed?: (position: Position) => void
 }
 
 /** Problems of a log that answers. */
 interface LogProblems {
-  /** Why a write was denied a moment ago. */
+  /** Reason why a recent write was denied. */
   denied: string | undefined
   /** Events of other applications in Mergelog's streams, by stream and revision. */
   others: readonly string[]
-  /** Streams that could not be used when they were last asked for, and why. */
+  /** Streams that were unusable at the last access, with the reason. */
   unusable: readonly string[]
 }
 
 export interface EventStore {
   /**
    * Appends all events to one stream, or none. Resolves when they are durable. The caller keeps to the limit of
-   * `append-size.ts`: EventStoreDB refuses an append of more than 1 MiB.
-   * Idempotent by event id, as in EventStoreDB. If the stream already has these ids at the place where they would be
-   * written (for `any` and `stream-exists`: anywhere, in the same order), nothing is written and the result is that
-   * place.
+   * `append-size.ts`: EventStoreDB refuses an append of more than 1 MiB. Idempotent by event id, as in EventStoreDB. If
+   * the stream already has these ids at the expected revision (for `any` and `stream-exists`: anywhere, in the same
+   * order), nothing is written, and the result is their place.
    * @throws WrongExpectedRevision when the stream is not at the expected revision
    * @throws StoreUnavailable when the log cannot be written now (disk full, server unreachable)
    */
@@ -179,9 +177,8 @@ export interface EventStore {
    */
   subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]>
   /**
-   * A position that no event of the log comes after, and that a subscription reports when it has passed it. It is the
-   * position of the last event, or of an event of another application after it; `LOG_START` when the log is empty.
-   * Takes the same time whatever else the server holds.
+   * Returns the end of the log, as subscriptions report it: the position of the last event, or of a later event of
+   * another application; `LOG_START` for an empty log. Takes constant time.
    */
   lastPosition(): Promise<Position>
   /**
@@ -189,7 +186,7 @@ export interface EventStore {
    * opened texts (`sealed-store.ts`).
    */
   erasures?(): number
-  /** Problems that an operator should know although the log answers. */
+  /** Returns problems for the operator while the log answers. */
   problems?(): LogProblems
   close(): Promise<void>
 }
@@ -210,27 +207,27 @@ export class WrongExpectedRevision extends Error {
   }
 }
 
-/** A store cannot answer now. The client gets 503 and may try again. */
+/** A store cannot answer now. The client gets 503 and may retry. */
 export class StoreUnavailable extends ErrorWithRefusal {
   override readonly name: string = 'StoreUnavailable'
   readonly refusal: Refusal = storeUnavailable
 }
 
-/** Each retry lost against other writers. The store answers, and writers of other streams may succeed. */
+/** All retries lost against other writers. The store answers, and writers of other streams may succeed. */
 export class TooManyWriters extends StoreUnavailable {
   override readonly name = 'TooManyWriters'
 }
 
-/** Whether other callers of the same store would run into the same error after the same wait. */
+/** Whether other callers of the same store would get the same error. */
 export const isOutage = (error: unknown): boolean =>
   error instanceof StoreUnavailable && !(error instanceof TooManyWriters)
 
-/** The server denies an operation that Mergelog needs. Lasts until an operator changes the settings of either. */
+/** The server denies an operation that Mergelog needs, until an operator changes the settings. */
 export class StoreDenied extends StoreUnavailable {
   override readonly name = 'StoreDenied'
 }
 
-/** The server has another log than before, or an older copy. An operator must restore a matching one. */
+/** The server now has a different log, or an older copy. An operator must restore a matching one. */
 export class LogReplaced extends StoreUnavailable {
   override readonly name = 'LogReplaced'
 }
@@ -251,6 +248,6 @@ export class StreamUnusable extends StoreUnavailable {
 }
 
 /** Whether the store may answer again without an operator. */
-export const mayHeal = (error: unknown): boolean =>
+export const mayRecover = (error: unknown): boolean =>
   error instanceof StoreUnavailable &&
   !(error instanceof StoreDenied || error instanceof LogReplaced || error instanceof StreamUnusable)

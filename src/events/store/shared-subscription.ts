@@ -10,7 +10,7 @@ import {
   type SubscribeOptions,
 } from './event-store.ts'
 
-/** Number of events kept for slower subscribers. */
+/** Maximum number of events kept for slower subscribers. */
 const MOST = 1000
 
 type Subscribe = EventStore['subscribe']
@@ -20,12 +20,12 @@ interface Feed {
   /** All events after this position are in the feed, or will be. */
   start: Position
   events: RecordedEvent[]
-  /** The subscription has passed this position: all events up to it have come. */
+  /** Position up to which all events have arrived. */
   passed: Position
-  /** Why it ended; undefined while it runs. */
+  /** Reason of its end; undefined while it runs. */
   ended: unknown
   followers: number
-  /** Called when something has changed. */
+  /** Called at each change. */
   wake: Set<() => void>
   stop(): void
 }
@@ -104,7 +104,7 @@ export function shareSubscription({
       return []
     }
     const isOver = () => signal.aborted || after < feed.start || feed.ended !== undefined
-    // A subscriber that wants none of the new events is not woken: most want few types.
+    // Wakes a subscriber only for wanted events: most want few types.
     function changed(): void {
       if (wake === undefined) return
       const batch = signal.aborted ? [] : next()

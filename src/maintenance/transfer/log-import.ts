@@ -6,7 +6,7 @@ import pRetry from 'p-retry'
 import {
   type EventStore,
   LOG_START,
-  mayHeal,
+  mayRecover,
   type Position,
   WrongExpectedRevision,
 } from '../../events/store/event-store.ts'
@@ -123,7 +123,7 @@ function appendAll(
 ): Promise<Position[]> {
   return pRetry(() => inOrder(runs.map((run) => appendRun(log, run))), {
     ...retries,
-    shouldRetry: ({ error }) => mayHeal(error),
+    shouldRetry: ({ error }) => mayRecover(error),
   })
 }
 

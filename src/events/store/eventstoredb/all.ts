@@ -15,7 +15,7 @@ import {
   isDamaged,
   isSystemType,
   MOST,
-  NOT_OF_THE_SYSTEM,
+  NO_SYSTEM_EVENTS,
   toPassedOver,
   toReadPosition,
   toRecorded,
@@ -28,12 +28,12 @@ const LARGEST_PAGE = 4096
 
 /**
  * Upper bound of system events that a subscription can pass without a checkpoint. The server sends one after each 32
- * events, but none for its last page at the end of the log: at most 64 and a few.
+ * events, but none for its last page: some 64 events.
  */
-const MOST_UNREPORTED = 128
+const MAX_UNREPORTED = 128
 
 /** Number of consecutive drops without progress after which a subscription fails. */
-const MOST_DROPS = 5
+const MAX_DROPS = 5
 
 /**
  * Reports the observed log to `sameLog`. Calls `followed` with each delivered event, and `damaged` with each damaged event
@@ -55,12 +55,13 @@ export function createAllReads(
     if (maxCount <= 0 || (!forwards && from <= LOG_START)) return
     let at: Position = from
     let left = maxCount
-    // The server's count includes its system events and, forwards, the event at the start. The port's does not. Among many
-    // events of other applications, each page is larger than the one before.
+    // The server's count includes its system events and, forwards, the event at the start. The port's does not. Pages
+    // grow, for logs with many events of other applications.
     for (let page = SERVER_PAGE; ; page = Math.min(page * 4, LARGEST_PAGE)) {
-      const asked = Math.min(Math.max(left + 1, page), MOST)
+      const pageSize = Math.min(Math.max(left + 1, page), MOST)
       const start = at
-      const open = () => client().readAll({ direction, fromPosition: toReadPosition(start), maxCount: asked })
+      const open = () =>
+        client().readAll({ direction, fromPosition: toReadPosition(start), maxCount: pageSize })
       let seen = 0
       for await (const batch of readBatches(open, (read) => read.cancel(), readingAll)) {
         for (const { event } of batch) {
@@ -80,7 +81,7 @@ export function createAllReads(
           if (left <= 0) return
         }
       }
-      if (seen < asked) return
+      if (seen < pageSize) return
     }
   }
 
@@ -89,10 +90,10 @@ export function createAllReads(
     let wanted = left.pop()
     while (wanted !== undefined) {
       // One read returns neighbouring positions. A position further away gets its own read.
-      const asked = Math.min(Math.max(left.length + 1, SERVER_PAGE), BATCH_SIZE)
+      const pageSize = Math.min(Math.max(left.length + 1, SERVER_PAGE), BATCH_SIZE)
       const start: Position = wanted
       const open = () =>
-        client().readAll({ direction: 'forwards', fromPosition: toReadPosition(start), maxCount: asked })
+        client().readAll({ direction: 'forwards', fromPosition: toReadPosition(start), maxCount: pageSize })
       for await (const batch of readBatches(open, (read) => read.cancel(), readingAll)) {
         for (const { event } of batch) {
           const recorded = event && toRecorded(event)
@@ -129,8 +130,8 @@ export function createAllReads(
         }
         return
       } catch (error) {
-        // Usual after a burst of events: a new subscription reads them from the log.
-        if (!(error instanceof SubscriptionDropped) || drops >= MOST_DROPS) throw error
+        // Normal after a burst of events: a new subscription reads them from the log.
+        if (!(error instanceof SubscriptionDropped) || drops >= MAX_DROPS) throw error
         drops += 1
       }
     }
@@ -146,7 +147,7 @@ export function createAllReads(
     // For events that its filter skips, the server sends checkpoints.
     let checkpoint: Position = LOG_START
     await sameLog.check()
-    // The server begins after the event that it finds there. When a scavenge has removed that, it is one that we lack.
+    // The server begins after the first event that it finds there. After a scavenge this is a later event.
     const found = after > LOG_START ? await firstFrom(client(), readingAll, after) : undefined
     if (found !== undefined && found.position > after) {
       after = found.position
@@ -156,7 +157,7 @@ export function createAllReads(
     }
     const open = (changed: () => void) => {
       const filter = eventTypeFilter({
-        regex: NOT_OF_THE_SYSTEM,
+        regex: NO_SYSTEM_EVENTS,
         checkpointReached: (_: unknown, { commit }: { commit: bigint }) => {
           checkpoint = Math.max(checkpoint, Number(commit))
           changed()
@@ -196,7 +197,7 @@ export function createAllReads(
     let position: Position = LOG_START
     let seen = 0
     const open = () =>
-      client().readAll({ direction: 'backwards', fromPosition: 'end', maxCount: MOST_UNREPORTED })
+      client().readAll({ direction: 'backwards', fromPosition: 'end', maxCount: MAX_UNREPORTED })
     for await (const batch of readBatches(open, (read) => read.cancel(), readingAll)) {
       for (const { event } of batch) {
         seen += 1
@@ -208,7 +209,7 @@ export function createAllReads(
         return position
       }
     }
-    const end = seen < MOST_UNREPORTED ? LOG_START : position
+    const end = seen < MAX_UNREPORTED ? LOG_START : position
     await sameLog.checkEnd(end)
     return end
   }

@@ -1,7 +1,7 @@
 /**
  * Appends to EventStoreDB over one call that stays open (`BatchAppend`). A call per append costs this process and the
- * server several times as much. The driver has such a call, too, but its appends have no deadline, and all connections of
- * the process share one waiting list: when one connection breaks, all appends fail, and late answers throw uncaught errors.
+ * server several times as much. The driver's own such call has no deadlines, and one waiting list for all connections:
+ * when one connection breaks, all appends fail, and late answers throw uncaught errors.
  */
 import { randomUUID } from 'node:crypto'
 import {
@@ -37,13 +37,13 @@ interface Opened {
   client: Client
   call: AppendCall
   waiting: Map<string, Waiter>
-  /** Why it ended; undefined while it takes appends. */
+  /** Reason of its end; undefined while it accepts appends. */
   ended: unknown
 }
 
 /**
- * `client`: the client to use now. `deadline`: how long the server may take for an append, in milliseconds. `check` is
- * called before the first append of each connection, which is not made when it throws.
+ * `client`: returns the current client. `deadline`: time limit of an append, in milliseconds. `check` is called before
+ * the first append of each connection, and may throw to prevent it.
  */
 export function createAppends(client: () => Client, deadline: number, check: () => Promise<void>) {
   let current: { client: Client; opened: Promise<Opened> } | undefined
@@ -93,14 +93,14 @@ export function createAppends(client: () => Client, deadline: number, check: () 
     try {
       return await appendOnce(...given)
     } catch (error) {
-      // The client connects to the leader that the answer names. The server knows what it has already appended.
+      // The client connects to the leader that the answer names. The server deduplicates appends.
       if (!(error instanceof NotLeaderError)) throw error
       return await appendOnce(...given)
     }
   }
 }
 
-/** Opens a call. `ended` is called when it takes no more appends. */
+/** Opens a call. `ended` is called when it accepts no more appends. */
 async function begin(client: Client, check: () => Promise<void>, ended: () => void): Promise<Opened> {
   const call = await client.openAppends()
   const opened: Opened = { client, call, waiting: new Map(), ended: undefined }
@@ -108,7 +108,7 @@ async function begin(client: Client, check: () => Promise<void>, ended: () => vo
   function end(error: unknown): void {
     opened.ended ??= error
     ended()
-    // Each may be in the log or not: as after any connection that broke.
+    // Each append may be in the log or not, as after any broken connection.
     for (const { reject } of waiting.values()) reject(error)
     waiting.clear()
   }
@@ -117,8 +117,8 @@ async function begin(client: Client, check: () => Promise<void>, ended: () => vo
   })
   call.on('error', (error: Error) => end(convertToCommandError(error)))
   call.on('end', () => {
-    end(new UnavailableError(undefined, 'the server takes no more appends'))
-    // Until our half has ended, too, the client keeps the call, and its `dispose` waits for it.
+    end(new UnavailableError(undefined, 'the server accepts no more appends'))
+    // Until our half also ends, the client keeps the call, and its `dispose` waits for it.
     call.end()
   })
   try {
@@ -173,7 +173,7 @@ function confirmedIn(
   }
 }
 
-/** Why an append was refused, in the errors that the driver has for it. */
+/** Converts the refusal of an append into the driver's error. */
 function failureIn(
   status: statusPb.Status | undefined,
   stream: string,
@@ -198,7 +198,7 @@ function failureIn(
     case 'event_store.client.Timeout':
       return new DeadlineExceededError(undefined, 'the server could not commit the append in time')
     case 'google.protobuf.Empty':
-      // The node starts, is too busy, or knows no leader.
+      // The node is starting, is too busy, or knows no leader.
       return new UnavailableError(undefined, status?.getMessage())
     default:
       return new Error(`EventStoreDB refused an append: ${status?.getMessage()}`)

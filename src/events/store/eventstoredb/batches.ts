@@ -1,14 +1,14 @@
-/** Reads from EventStoreDB in batches, with backpressure, and with a timeout for a server that is slow or gone. */
+/** Reads from EventStoreDB in batches, with backpressure, and with a timeout. */
 import { setImmediate } from 'node:timers/promises'
 import { logIsClosed, toPortError, withTimeout } from './errors.ts'
 
-/** The most events that wait in memory for a slow reader. */
+/** Maximum number of events in memory for a slow reader. */
 export const BATCH_SIZE = 1000
 
-/** The smallest useful count of a read: the server reads this many in one step anyway. */
+/** Minimum useful count of a read: the server reads this many in one step. */
 export const SERVER_PAGE = 32
 
-/** How long to wait for more events of a batch while they keep arriving, in milliseconds. */
+/** Time to wait for more events of a batch while they keep arriving, in milliseconds. */
 const GATHER_MS = 20
 
 /** The common part of the client's reads and subscriptions. */
@@ -21,7 +21,7 @@ interface EventStream<E> extends NodeJS.EventEmitter {
 export interface ReadLimits {
   /** Aborts when the store is closed: the read fails. */
   closing: AbortSignal
-  /** Aborts when the reader wants no more: the read ends without an error. */
+  /** Aborts when the reader stops: the read ends without an error. */
   signal?: AbortSignal
   /**
    * Maximum silence of the server, in milliseconds: between two events of a read, and before it confirms a subscription.
@@ -30,15 +30,15 @@ export interface ReadLimits {
   batchSize?: number
   /** The operation, for the error when it is denied: "to read $all". */
   what?: string
-  /** Called when all that has arrived was taken by the reader. */
+  /** Called when the reader has taken all arrived events. */
   drained?: () => void
   /** Whether this is a subscription: after its confirmation it waits for events without a timeout. */
   isSubscription?: boolean
 }
 
 /**
- * Yields events in non-empty batches as they arrive. The server sends no more until the reader has taken them.
- * `open` gets a function that it may call when something other than an event has arrived: then `drained` is called.
+ * Yields events in non-empty batches as they arrive. The server sends no more until the reader has taken them. `open`
+ * gets a function to call when a message other than an event has arrived: then `drained` is called.
  * @throws StoreUnavailable when the store is closed, the connection is lost, or the server is silent for too long
  */
 export async function* readBatches<E, Stream extends EventStream<E>>(

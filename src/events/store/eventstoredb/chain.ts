@@ -1,10 +1,9 @@
 /**
  * Appends events to EventStoreDB and links them to the hash chain of their stream. The hash of an event covers its
  * revision and the hash of the event before it. So every append names the revision that it follows. The server checks
- * that revision, which keeps the chain correct when several nodes write.
- * The server confirms a repeated append like the first one, and the stored events may come from an earlier try with
- * other hashes. So the end of a stream is learned from events that were read. It is also learned from events that were
- * sent, but only when no earlier try can exist: their ids are random, and this process has not sent them before.
+ * that revision, which keeps the chain correct when several nodes write. The server confirms a repeated append like the
+ * first one, and the stored events may come from an earlier try with other hashes. So only read events show the end of
+ * a stream, and sent events without an earlier attempt: with random ids that this process has not sent before.
  */
 import { setTimeout } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
@@ -21,19 +20,19 @@ import {
   WrongExpectedRevision,
 } from '../event-store.ts'
 
-/** The number of streams whose end is remembered; about 150 bytes each. */
+/** Number of cached stream ends, of about 150 bytes each. */
 const ENDS = 10_000
 /**
- * The number of last event ids that are known of a stream, to notice a repeated append with any expected revision. The
- * server's own check of such appends is limited, too.
+ * Number of cached event ids per stream, to detect repeated appends with any expected revision. The server's own check
+ * of such appends is limited, too.
  */
 const RECENT = 500
-/** The number of ids that are remembered for all streams together; about 100 bytes each. */
+/** Number of cached event ids of all streams together, of about 100 bytes each. */
 const RECENT_IDS = 100_000
-/** The number of sent ids that are remembered; about 100 bytes each. Only a try again repeats one, so soon after. */
+/** Number of cached sent ids, of about 100 bytes each. Only retries repeat ids, soon after the first attempt. */
 const SENT_IDS = 50_000
-/** An append with any expected revision gives up when another writer was first in this many tries. */
-const MAX_TRIES = 50
+/** Maximum number of attempts of an append with any expected revision, against other writers. */
+const MAX_ATTEMPTS = 50
 
 /** The end of a stream, and the revisions of its last events by their ids. */
 interface Recent {
@@ -51,12 +50,12 @@ export interface ChainWriter {
    */
   others(stream: string, from: number, to: number): Promise<{ onlyOthers: boolean; count: number }>
   /**
-   * Returns the revision before which all events of a stream were deleted; infinite for a deleted stream. `isEmpty`: no
-   * event can be read, so that a limit of the stream may have deleted any number of them.
+   * Returns the revision before which all events of a stream were deleted; infinite for a deleted stream. `isEmpty`:
+   * the stream shows no event, so its limits may have deleted any number.
    */
   deletedBefore(stream: string, isEmpty: boolean): Promise<number>
   /** Maximum waiting time of an append for the stream's lock, in milliseconds. */
-  turnTimeoutMs: number
+  lockTimeoutMs: number
 }
 
 export function createChainedAppend({
@@ -64,25 +63,25 @@ export function createChainedAppend({
   write,
   others,
   deletedBefore,
-  turnTimeoutMs,
+  lockTimeoutMs,
 }: ChainWriter) {
   const ends = new LRUCache<string, StreamEnd>({ max: ENDS })
   const recents = new LRUCache<string, Recent>({
     maxSize: RECENT_IDS,
     sizeCalculation: ({ revisions }) => 1 + revisions.size,
   })
-  /** The random ids that were sent. They may be in the log, even if the append failed. */
+  /** The sent random ids, which may be in the log even if the append failed. */
   const sent = new LRUCache<string, true>({ max: SENT_IDS })
   /** Runs the appends to one stream one after another. */
   const runExclusive = createKeyedMutex({
-    timeoutMs: turnTimeoutMs,
+    timeoutMs: lockTimeoutMs,
     timeoutError: (stream) => new StoreUnavailable(`stream ${stream} is written too slowly`),
   })
 
   /**
    * Finds the end that an append after `revision` is linked to.
-   * @throws WrongExpectedRevision when the stream lacks that revision. The server must not decide this: it might have
-   *   the revision a moment later, and would then accept an append without a correct link
+   * @throws WrongExpectedRevision when the stream lacks that revision. Leaving this to the server would be unsafe: it
+   * might reach the revision meanwhile, and accept an append with a wrong link
    */
   async function endAt(stream: string, revision: number): Promise<StreamEnd> {
     const known = ends.get(stream)
@@ -96,7 +95,7 @@ export function createChainedAppend({
     throw new WrongExpectedRevision(stream, revision, null)
   }
 
-  /** The end of the stream, as far as it is known; read when it is not. */
+  /** Returns the cached end of the stream, or reads it. */
   async function lastEnd(stream: string): Promise<StreamEnd> {
     const known = ends.get(stream)
     if (known !== undefined) return known
@@ -106,10 +105,10 @@ export function createChainedAppend({
     return STREAM_START
   }
 
-  /** Whether no earlier try to append these events can exist. */
+  /** Whether an earlier attempt to append these events is impossible. */
   const areNew = (events: readonly NewEvent[]) => events.every(({ id }) => isRandom(id) && !sent.has(id))
 
-  /** Appends after our last event. If the events are new, the last of them is the known end of the stream then. */
+  /** Appends after our last event. If the events are new, the last one becomes the cached end of the stream. */
   async function writeAfter(
     stream: string,
     end: StreamEnd,
@@ -130,10 +129,10 @@ export function createChainedAppend({
   }
 
   /**
-   * Links the events to the last event and writes them. Events of other applications may follow it in the stream: they are
-   * skipped, and the chain continues after them. `mayLack`: also when later events of Mergelog were deleted and cannot be
-   * read. The server compares an append with accepted events, which become readable some milliseconds later: so an
-   * unreadable event is not always deleted. Resolves to the place and the hash of the last event.
+   * Links the events to the last event and writes them. Events of other applications may follow it in the stream: they
+   * are skipped, and the chain continues after them. `mayLack`: also when later events of Mergelog were deleted and
+   * cannot be read. An unreadable event may also be a new one: accepted events become readable some milliseconds later.
+   * Resolves to the place and the hash of the last event.
    */
   async function writePastOthers(
     stream: string,
@@ -161,7 +160,7 @@ export function createChainedAppend({
     }
   }
 
-  /** The end of the stream, and where the events are if they were appended before. */
+  /** Returns the end of the stream, and the place of the events if they were appended before. */
   async function repeatedIn(
     stream: string,
     events: readonly NewEvent[],
@@ -177,7 +176,7 @@ export function createChainedAppend({
     return { end }
   }
 
-  /** Reads the stream's end and its last ids: only new events if the stream is known, else its last events. */
+  /** Reads the stream's end and last ids: only new events for a cached stream, else its last events. */
   async function recentOf(stream: string): Promise<Recent> {
     const known = recents.get(stream)
     const isNear = known !== undefined && (ends.peek(stream)?.revision ?? -1) - known.end.revision <= RECENT
@@ -217,7 +216,7 @@ export function createChainedAppend({
   }
 
   return {
-    /** Remembers the end of a stream that was read: usually the next append follows it. */
+    /** Caches the end of a read stream, because an append usually follows. */
     seen,
 
     /** Learns the ends of streams with several writers from a subscription. Other streams are not cached. */
@@ -245,8 +244,8 @@ export function createChainedAppend({
     ): Promise<Appended> {
       return runExclusive(stream, async () => {
         const isNew = areNew(events)
-        for (let tries = 0; tries < MAX_TRIES; tries++) {
-          // New events cannot be in the stream: only they need not look for themselves there.
+        for (let tries = 0; tries < MAX_ATTEMPTS; tries++) {
+          // Only new events are certainly not in the stream yet.
           const { end, before } = isNew
             ? { end: await lastEnd(stream) }
             : await repeatedIn(stream, events, expected)
@@ -259,14 +258,13 @@ export function createChainedAppend({
             return await writeAfter(stream, end, events, isNew, !isNew || tries > 0)
           } catch (error) {
             if (!(error instanceof WrongExpectedRevision)) throw error
-            // Another node was first: try again. Or an id is in the stream, but too far back to be among the known
-            // ones.
+            // Another node was first: retry. Or an id is in the stream, but too far back for the cache.
             if (error.actual === end.revision) throw new WrongExpectedRevision(stream, expected, error.actual)
             // The other node's event may not be readable yet.
             if (tries > 0) await setTimeout(tries)
           }
         }
-        throw new TooManyWriters(`stream ${stream} is written by too many clients at the same time`)
+        throw new TooManyWriters(`stream ${stream} has too many concurrent writers`)
       })
     },
   }
@@ -279,7 +277,7 @@ export function createChainedAppend({
 }
 
 /**
- * Whether a UUID is random (version 4, or 7 with the time before it). Other ids derive from a request that may be
- * repeated at any time.
+ * Whether a UUID is random (version 4, or 7 with a time). Other ids derive from a request, which may be repeated at any
+ * time.
  */
 const isRandom = (id: string) => id[14] === '4' || id[14] === '7'

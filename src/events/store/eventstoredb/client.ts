@@ -1,4 +1,4 @@
-/** The driver's client, made from our own reading of the connection string, and repaired where it is unsafe. */
+/** The driver's client, with our parser of connection strings and repairs of unsafe behaviour. */
 import { readFileSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { type ChannelCredentialOptions, EventStoreDBClient } from '@eventstore/db-client'
@@ -21,8 +21,8 @@ const KEEP_ALIVE_TIMEOUT = 3000
 const GOSSIP_TIMEOUT = 2
 
 /**
- * Reads the credentials of all clients of a connection once, at the start: while requests are served, no file can be
- * missing. @throws StoreUnavailable when a file of the connection string cannot be read
+ * Reads the credentials of a connection once at startup, so that a missing file cannot break it later. @throws
+ * StoreUnavailable when a file of the connection string cannot be read
  */
 function readCredentials({
   tls,
@@ -71,15 +71,15 @@ function contentsOf(option: string, file: string): Buffer {
 
 const { StreamsClient } = streamsService
 
-/** An open call that takes appends and answers each. */
+/** An open call for appends, with an answer to each. */
 export type AppendCall = ClientDuplexStream<streamsPb.BatchAppendReq, streamsPb.BatchAppendResp>
 
 /** A class, because the members to replace are protected in the driver. */
 export class Client extends EventStoreDBClient {
   /**
-   * Opens a call for appends to the leader. It ends with an error when the connection breaks, and with one that names the
-   * leader when another node leads: the client connects to that one then. Without this, a node that was the leader would
-   * send appends on for ever, and answer reads late.
+   * Opens a call for appends to the leader. It ends with an error when the connection breaks, and with one that names
+   * the leader when another node leads: the client connects to that one then. Otherwise a former leader would forward
+   * appends forever, and answer reads late.
    */
   openAppends(): Promise<AppendCall> {
     const call = { requiresLeader: true }
@@ -94,7 +94,7 @@ export class Client extends EventStoreDBClient {
     return this.execute(StreamsClient, 'batchAppend', command)
   }
 
-  /** `unusable` is called when the client found no node. It then fails for ever, because it keeps the failed search. */
+  /** `unusable` is called when the client found no node: it caches the failed search, so it then fails forever. */
   repair(unusable: () => void): void {
     // The driver's own batch appends are never used: see `appends.ts`.
     this.supports = async () => false
@@ -111,13 +111,13 @@ export class Client extends EventStoreDBClient {
 }
 
 export interface Connection {
-  /** The client to use now. Do not keep it. */
+  /** Returns the current client. Do not keep it. */
   client(): Client
   close(): Promise<void>
 }
 
 /**
- * Connects at the first use, and again after the connection was lost.
+ * Connects at the first use, and reconnects after a loss.
  * @throws StoreUnavailable when a file that the connection string names cannot be read
  */
 export function connect(url: EventStoreDbUrl): Connection {
@@ -131,7 +131,7 @@ export function connect(url: EventStoreDbUrl): Connection {
     const opened: Client = createClient(url, credentials, () => {
       if (client !== opened) return
       client = open()
-      // It only has timers and sockets of its search, and no shared connection.
+      // It only has timers and sockets of its search.
       const closing = opened.dispose().catch(() => {})
       replaced.add(closing)
       closing.finally(() => replaced.delete(closing))

@@ -10,11 +10,11 @@ const TIMEOUT_MS = 3000
 
 type Host = EventStoreDbUrl['hosts'][number]
 
-/** From this version of Node on, gRPC's client asks only for certificates of names. */
+/** First version of Node whose gRPC client accepts only certificates of names. */
 const NAMES_ONLY = 26
 
 /**
- * Returns the error for the operator, in one line, when the server could not be used at the start. `nodeVersion`: the first
+ * Returns the error for the operator, in one line, when the server is unusable at startup. `nodeVersion`: the first
  * number of Node's version.
  */
 export async function startProblem(
@@ -33,7 +33,7 @@ export async function startProblem(
   return new StoreUnavailable(`EVENTSTORE_URL: ${why}`, { cause: error })
 }
 
-/** The advice when all nodes accept connections. */
+/** Returns advice when all nodes accept connections. */
 function strangeAnswer({ hosts, options }: EventStoreDbUrl, nodeVersion: number): string {
   const hasAddress = hosts.some(({ address }) => isIP(address) !== 0)
   if (options.tls && hasAddress && nodeVersion >= NAMES_ONLY)

@@ -16,7 +16,7 @@ export function logIsClosed(): StoreUnavailable {
   return new StoreUnavailable('the event log is closed')
 }
 
-/** The server dropped a subscription, because more events came at once than it holds. It takes a new one at once. */
+/** The server dropped a subscription after a burst of events. It accepts a new one at once. */
 export class SubscriptionDropped extends StoreUnavailable {
   override readonly name = 'SubscriptionDropped'
 }
@@ -25,7 +25,7 @@ export class SubscriptionDropped extends StoreUnavailable {
 export async function withTimeout<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const timeout = new Promise<never>((_, reject) => {
-    // The error is made only when it is needed: its stack costs more than the timer.
+    // Created on demand: an error's stack costs more than the timer.
     timer = setTimeout(
       () => reject(new StoreUnavailable(`EventStoreDB did not answer within ${milliseconds} ms`)),
       milliseconds,

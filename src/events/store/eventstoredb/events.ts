@@ -13,8 +13,8 @@ export function toReadPosition(position: Position): ReadPosition {
 }
 
 /**
- * Turns a server's event into the port's. Returns undefined for an event that Mergelog did not write: the server has
- * system events (`$…`), and may hold events of other applications.
+ * Converts a server's event into one of the port. Returns undefined for an event that Mergelog did not write: the
+ * server has system events (`$…`), and may hold events of other applications.
  */
 export function toRecorded(event: ServerEvent): RecordedEvent | undefined {
   if (isSystemType(event.type) || event.streamId.startsWith('$')) return undefined
@@ -27,10 +27,10 @@ export function toRecorded(event: ServerEvent): RecordedEvent | undefined {
 }
 
 /**
- * The filter of a subscription, for the types of events: all but system events. The server compiles an expression again
- * for each subscription, so it must be short: one that names all types that a reader does not want took 0.3 s.
+ * The filter of a subscription, for the types of events: all except system events. The server compiles the expression
+ * for each subscription, so it must be short: a list of all unwanted types took 0.3 s.
  */
-export const NOT_OF_THE_SYSTEM = '^[^\\$]'
+export const NO_SYSTEM_EVENTS = '^[^\\$]'
 
 /** Equals the filter of the subscription. */
 export function isSystemType(type: string): boolean {

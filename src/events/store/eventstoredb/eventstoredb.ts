@@ -23,8 +23,8 @@ import { createSameLog } from './same-log.ts'
 import { createStreamReads } from './streams.ts'
 
 /**
- * How long a denied write is reported, in milliseconds. The report expires: an unhealthy server may get no more requests,
- * and so never notice that writes are allowed again.
+ * Time for which a denied write is reported, in milliseconds. It expires, because an unhealthy server may get no more
+ * requests that would show that writes are allowed again.
  */
 const DENIED_MS = 30_000
 
@@ -51,7 +51,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
   const deadline = parsed.options.defaultDeadline ?? DEADLINE
   const connection = connect(parsed)
 
-  /** The last append that was denied, and when; undefined when one to the same stream has succeeded since. */
+  /** The last denied append, until one to the same stream succeeds. */
   let deniedWrite: { stream: string; reason: string; at: number } | undefined
 
   const closing = new AbortController()
@@ -68,7 +68,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
   /** Runs one command with a timeout. It throws the port's errors, and `close` waits for it. */
   async function command<T>(run: () => Promise<T>, what: string): Promise<T> {
     if (closing.signal.aborted) throw logIsClosed()
-    // The client's own deadline starts when it has a connection. To find a node of a cluster takes time, too.
+    // The client's own deadline begins with the connection. Finding a node of a cluster takes time, too.
     const answer = withTimeout(deadline + 1000, run())
     inFlight.add(answer)
     try {
@@ -86,7 +86,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
     expected: number | 'no-stream',
   ): Promise<Appended> {
     try {
-      const written = await streams.noting(stream, () =>
+      const written = await streams.recording(stream, () =>
         command(() => appendText(stream, events, expected), 'to write our streams'),
       )
       if (deniedWrite?.stream === stream) deniedWrite = undefined
@@ -108,7 +108,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
     write,
     others: streams.othersBetween,
     deletedBefore: streams.deletedBefore,
-    turnTimeoutMs: deadline + 1000,
+    lockTimeoutMs: deadline + 1000,
   })
 
   async function append(

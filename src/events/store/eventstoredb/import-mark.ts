@@ -11,7 +11,7 @@ const BEGUN = 'ImportBegun'
 const ENDED = 'ImportEnded'
 
 export interface ImportMark {
-  /** Returns the export of an unfinished import, as given to `begin`, if any. */
+  /** Returns the export that an unfinished import gave to `begin`, if any. */
   unfinished(): Promise<string | undefined>
   begin(ofExport: string): Promise<void>
   end(): Promise<void>

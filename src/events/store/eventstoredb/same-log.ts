@@ -1,6 +1,6 @@
 /**
- * Detects that the server's log was replaced by an older copy or an empty one. Its numbers and ids would be used twice,
- * and read models, which have later events, would skip its events. So such a log is neither written nor followed.
+ * Detects that the server's log was replaced by an older copy or an empty one. Numbers and ids would be used twice, and
+ * read models with later events would skip new ones. So such a log is neither written nor followed.
  */
 import type { RecordedEvent as ServerEvent } from '@eventstore/db-client'
 import { LogReplaced, type Position, StoreUnavailable } from '../event-store.ts'
@@ -40,7 +40,7 @@ export async function firstFrom(
 }
 
 export function createSameLog(client: () => Client, reading: ReadLimits) {
-  /** The last event that was read; undefined before the first one. An appended event may not be readable yet. */
+  /** The last read event, if any. An appended event may not be readable yet. */
   let known: Place | undefined
   /** Whether the last check found another log. */
   let isReplaced = false
@@ -63,7 +63,7 @@ export function createSameLog(client: () => Client, reading: ReadLimits) {
       known = { id: place.id, position: place.position }
     },
     check,
-    /** Like `check`, but only when the end of the log gives a reason for it. */
+    /** Like `check`, but only when the end of the log is suspicious. */
     async checkEnd(end: Position): Promise<void> {
       if (isReplaced || (known !== undefined && end < known.position)) await check()
     },
@@ -72,6 +72,6 @@ export function createSameLog(client: () => Client, reading: ReadLimits) {
 
 const replaced = (position: Position) =>
   new LogReplaced(
-    `EVENTSTORE_URL: the server has another log than before, or an older copy: it lacks the event at position ${position}. ` +
-      'Nothing is written to it. Bring the log back, or stop all servers of Mergelog and restore what belongs to this one',
+    `EVENTSTORE_URL: the server now has a different log, or an older copy: it lacks the event at position ${position}. ` +
+      'Nothing is written to it. Restore the log, or stop all servers of Mergelog and restore the data that belongs to this one',
   )

@@ -15,11 +15,11 @@ export function createStreamReads(
 ) {
   /** The last known revision of another application's event in each of Mergelog's streams. */
   const others = new LRUCache<string, number>({ max: 100 })
-  /** Why streams could not be used when they were last read or written. */
+  /** By stream: why it was unusable at the last access. */
   const unusable = new LRUCache<string, string>({ max: 100 })
 
-  /** Runs an operation on a stream, and remembers whether the stream can be used. */
-  async function noting<T>(stream: string, run: () => Promise<T>): Promise<T> {
+  /** Runs an operation on a stream, and records whether the stream is usable. */
+  async function recording<T>(stream: string, run: () => Promise<T>): Promise<T> {
     try {
       return await run()
     } catch (error) {
@@ -63,12 +63,12 @@ export function createStreamReads(
     let last: RecordedEvent | undefined
     let before: RecordedEvent | undefined
     let passedOver: number | undefined
-    let asked = left
+    let count = left
     const isFromStart = direction === 'forwards' && next <= 0
     try {
       while (left > 0 && next >= 0) {
         let read = 0
-        for await (const event of readServerEvents(stream, direction, next, asked)) {
+        for await (const event of readServerEvents(stream, direction, next, count)) {
           read += 1
           const revision = toSafe(event.revision, 'revision')
           next = revision + step
@@ -91,8 +91,8 @@ export function createStreamReads(
           left -= 1
           if (left <= 0) return
         }
-        if (read < asked) return
-        asked = Math.max(left, SERVER_PAGE)
+        if (read < count) return
+        count = Math.max(left, SERVER_PAGE)
       }
     } catch (error) {
       if (error instanceof StreamUnusable) unusable.set(stream, error.message)
@@ -117,7 +117,7 @@ export function createStreamReads(
     return { onlyOthers: true, count }
   }
 
-  /** From the stream's metadata. Without read permission, assumes no limits. */
+  /** Reads the stream's metadata. Without read permission, assumes no limits. */
   async function deletedBefore(stream: string, isEmpty: boolean): Promise<number> {
     try {
       for await (const { data } of readServerEvents(`$$${stream}`, 'backwards', MOST, 1)) {
@@ -137,12 +137,12 @@ export function createStreamReads(
     readStream,
     othersBetween,
     deletedBefore,
-    noting,
-    /** Remembers a damaged event of Mergelog. */
+    recording,
+    /** Records a damaged event of Mergelog. */
     noteDamage({ streamId, revision }: ServerEvent): void {
       unusable.set(streamId, damaged(streamId, toSafe(revision, 'revision')).message)
     },
-    /** Streams that could not be used, and why. */
+    /** Returns the unusable streams, with reasons. */
     unusable: () => [...unusable.values()],
     /** Describes the events of other applications in Mergelog's streams. */
     othersFound: () =>
@@ -164,7 +164,7 @@ function requireLinked(one: RecordedEvent, other: RecordedEvent, passedOver: num
   throw damaged(after.stream, passedOver, 'the event after it does not follow the one before it')
 }
 
-/** @throws StreamUnusable when the first event that a stream returns was not the first one that was written */
+/** @throws StreamUnusable when the stream's first events were removed */
 function requireWhole({ stream, revision, metadata }: RecordedEvent): void {
   if (revision === 0 || typeof metadata.previous !== 'string') return
   const cut = revision === 1 ? 'revision 0 is' : `revisions 0 to ${revision - 1} are`

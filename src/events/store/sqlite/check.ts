@@ -1,4 +1,4 @@
-/** Checks the file of the embedded log: damage, and events that were removed from it. */
+/** Checks the file of the embedded log for damage and removed events. */
 import {
   type Bytes,
   checkFile,
@@ -9,7 +9,7 @@ import {
 } from '../../../storage/sqlite/sqlite.ts'
 import type { Position } from '../event-store.ts'
 
-/** A problem of the log, with its place as far as it is known. */
+/** A problem of the log, with its place if known. */
 export interface LogProblem {
   problem: string
   /** The operator's remedy; without it, only a backup helps. */

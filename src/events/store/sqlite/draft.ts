@@ -1,6 +1,6 @@
 /**
- * Drafts the next transaction of the embedded log before it begins: refused appends, the place and hash of each event, and
- * the rows.
+ * Prepares the next transaction of the embedded log: refuses appends, computes the place and hash of each event, and
+ * the statements.
  */
 import type { Parameter } from '../../../storage/sqlite/sqlite.ts'
 import { link, STREAM_START, type StreamEnd } from '../chain.ts'
@@ -13,12 +13,12 @@ import {
 } from '../event-store.ts'
 import type { Written } from './tail.ts'
 
-/** A stream as the log has it, or as the draft leaves it. */
+/** A stream in the log, or after the draft. */
 export interface OpenStream extends StreamEnd {
   id: number
 }
 
-/** The end of the log, as it is stored. */
+/** The stored end of the log. */
 export interface LogEnd {
   position: number
   /** The highest id of a stream. */
@@ -32,7 +32,7 @@ export interface Drafted {
   before: OpenStream | undefined
   /** The stream after it. */
   after: OpenStream
-  /** The place of its first event among those of the draft. */
+  /** Index of its first event in the draft. */
   first: number
 }
 
@@ -41,13 +41,13 @@ export interface Draft {
   appends: readonly Drafted[]
   /** Its events, in the order of the log. */
   events: readonly Written[]
-  /** About how many characters they have. */
+  /** Approximate size of the events, in characters. */
   characters(): number
   /** Adds an append. @throws WrongExpectedRevision, and the error of `storedEnd` */
   add(append: Append): Appended
-  /** Does `work`, which adds appends. When it throws, the draft is as it was before. */
+  /** Runs `work`, which adds appends. When it throws, the draft is unchanged. */
   allOrNothing<T>(work: () => T): T
-  /** The statements that write it. */
+  /** Yields the statements that write the draft. */
   statements(): Iterable<[sql: string, ...parameters: Parameter[]]>
 }
 
@@ -87,7 +87,7 @@ export function createDraft(
       const actual = before?.revision ?? null
       if (!isAt(expected, actual)) throw new WrongExpectedRevision(name, expected, actual)
 
-      // An id that is not used after all is free for the next stream of a later draft.
+      // A later draft may use the id if this append is undone.
       if (before === undefined) lastStreamId += 1
       const id = before?.id ?? lastStreamId
       const first = events.length
@@ -123,7 +123,7 @@ export function createDraft(
       }
     },
     *statements() {
-      // An event refers to its stream.
+      // Streams first, because events refer to them.
       for (const [name, { id, revision, hash }] of streams) {
         if (id > end.streamId) yield [ADD_STREAM, id, name, revision, hash]
         else yield [MOVE_STREAM, revision, hash, id]

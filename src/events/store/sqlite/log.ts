@@ -1,4 +1,4 @@
-/** The file of the embedded log: its tables, and how its rows become events. */
+/** The file of the embedded log: its tables, and the conversion of rows to events. */
 import {
   BrokenFile,
   type Bytes,

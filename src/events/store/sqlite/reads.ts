@@ -1,4 +1,4 @@
-/** The reads of the embedded log: in pages, so that a long log never fills the memory, and as subscriptions. */
+/** The reads of the embedded log: in pages, which bound the memory, and as subscriptions. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   BrokenFile,
@@ -24,10 +24,10 @@ import { eventRuns } from './runs.ts'
 import type { Part, Tail } from './tail.ts'
 
 const PAGE = 1000
-/** The most bytes in one page. Most events are small. A page of large texts must not hold the event loop for long. */
+/** Maximum size of a page, in bytes: a page of large texts must not block the event loop for long. */
 const PAGE_BYTES = 512 * 1024
 /**
- * How often to check for appends of another process (`mergelog upgrade follow`), in milliseconds. SQLite doesn't notify
+ * Interval of checks for appends of another process (`mergelog upgrade follow`), in milliseconds: SQLite doesn't notify
  * this process.
  */
 const OTHER_PROCESS_POLL_MS = 250
@@ -39,23 +39,23 @@ const BYTES = 7
 
 interface Page {
   rows: EventTuple[]
-  /** Whether rows are missing from the page, because they are large or the next one is damaged. */
+  /** Whether the page ends early, because its rows are large or the next one is damaged. */
   isCut: boolean
-  /** Whether no rows follow after this page. */
+  /** Whether this is the last page. */
   isLast: boolean
-  /** The most rows that were asked for. */
+  /** The requested number of rows. */
   limit: number
 }
 
 interface Sleeper {
-  /** Whether there may be something for it. */
+  /** Whether it may have new events. */
   isCalled(): boolean
   wake(): void
 }
 
 /**
- * Prepares the reads of the store, and polls for appends of other processes. `isAppending`: whether this process appends,
- * so that the author of the last commit is unknown.
+ * Prepares the reads of the store, and polls for appends of other processes. `isAppending`: whether this process is
+ * appending.
  */
 export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: () => boolean) {
   const ofStream = (revisions: string) =>
@@ -86,11 +86,11 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
   let asleep: Sleeper[] = []
   let closed = false
 
-  // A counter of other connections' commits, also of the one that appends here. To read it costs no access to the file.
+  // A counter of other connections' commits, including this process's appends. Reading it needs no file access.
   const otherCommits = selectColumn<[], number>(db, 'PRAGMA data_version')
   let seenCommits = otherCommits.get()
   const pollTimer = setInterval(() => {
-    // An append finds out by itself that another process was first.
+    // An append detects other writers itself.
     if (isAppending()) return
     try {
       const commits = otherCommits.get()
@@ -194,7 +194,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
     }
   }
 
-  /** Filters events in memory. @throws as `read`, also when the events are in memory */
+  /** Returns the next part of the log, from memory if possible. @throws as `read` */
   function partAfter(position: Position, limit: number, unwanted: SubscribeOptions['unwanted']): Part {
     const known = tail.after(position, limit, unwanted)
     if (!closed && (known.through > position || tail.isEnd(position))) return known
@@ -236,7 +236,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
         if (events.length > 0) yield events
         after = through
         if (through > (events.at(-1)?.position ?? LOG_START)) passed(through)
-        // Let requests run between two batches, even while a subscriber reads a long log.
+        // Let requests run between two batches.
         await new Promise((resolve) => setImmediate(resolve))
       }
     } finally {
@@ -244,7 +244,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
     }
   }
 
-  /** Wakes the waiting subscribers for whom there are new events, or whose subscription ends. */
+  /** Wakes the waiting subscribers that have new events or end. */
   function wake(): void {
     const waiting = asleep
     asleep = []
@@ -263,7 +263,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
       return read(() => statement.last.get()?.position ?? LOG_START)
     },
     wake,
-    /** After this every read fails, also a subscription that is waiting. */
+    /** Fails all later reads, and waiting subscriptions. */
     close(): void {
       closed = true
       clearInterval(pollTimer)
@@ -272,6 +272,6 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
   }
 }
 
-/** The place of a read, for error messages. */
+/** Names the place of a read in error messages. */
 const placeNear = (position: Position, forwards: boolean) =>
   forwards ? ` (at position ${position + 1})` : ` (before position ${position})`

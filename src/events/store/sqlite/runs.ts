@@ -20,7 +20,7 @@ const RUN_BYTES = 1024 * 1024
 /** An event's columns, with the length of its metadata instead of its texts. A damaged row may have null lengths. */
 type Head = [...(EventTuple extends [...infer Others, Bytes] ? Others : never), metadata: number]
 
-/** An event that comes next. A damaged type may be null, or no type at all. */
+/** The next event. A damaged type may be null or unknown. */
 type Ahead = [position: Position, bytes: number, type: string | null]
 
 /** The filter of a run, and the callback for its end. */

@@ -40,16 +40,16 @@ interface StreamRow {
 interface Pending {
   /** Adds to a draft. Returns a function that returns the result when the draft is on disk. */
   add: (draft: Draft) => () => void
-  /** The earlier answer to a repeated append; undefined for a new one. */
-  madeBefore: () => (() => void) | undefined
+  /** Returns the earlier answer to a repeated append; undefined for a new one. */
+  repeated: () => (() => void) | undefined
   reject: (error: unknown) => void
 }
 
-/** An append that failed for its caller. */
-class NotMade extends Error {}
+/** The caller's function failed to return an append. */
+class MakerFailed extends Error {}
 
 /** Maximum characters of the events in one transaction: hashing long texts blocks the event loop. */
-const MOST_CHARACTERS = 256 * 1024
+const MAX_CHARACTERS = 256 * 1024
 
 /** Number of streams in the cache of stream ends, at about 200 bytes each. */
 const ENDS = 10_000
@@ -67,17 +67,17 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   const ends = new LRUCache<string, OpenStream>({ max: ENDS })
   let lastWritten: Position | undefined
   let pending: Pending[] = []
-  /** Ends when nothing is pending; undefined when nothing is being written. */
+  /** Resolves when all pending appends are written; undefined without one. */
   let writing: Promise<void> | undefined
   let closed = false
   const { statement, reads } = closeOnError(file, [db], () => ({
     statement: prepareAppends(db),
-    // Last, because it starts a timer.
+    // Created last, because it starts a timer.
     reads: createReads(db, file, tail, () => writing !== undefined),
   }))
   const { wake, close: endReads, ...reading } = reads
 
-  /** The place of the last event of a repeated append; undefined for a new one. */
+  /** Returns the place of the last event of a repeated append; undefined for a new one. */
   function recordedBefore({ stream: name, events, expected }: Append): Appended | undefined {
     const stream = statement.stream.get(name)
     if (stream === undefined) return undefined
@@ -133,14 +133,14 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     writing = undefined
   }
 
-  /** Writes these in one transaction, so that they share one flush to disk. Long texts are several. Never throws. */
+  /** Writes appends in one transaction, so that they share one flush to disk; several for long texts. Never throws. */
   async function writeTogether(batch: Pending[]): Promise<void> {
     try {
       const draft = createDraft(currentEnd(), (name) => ends.get(name) ?? storedEnd(name), linked)
       const answers: (() => void)[] = []
       for (const one of batch) {
         answers.push(addTo(draft, one))
-        if (draft.characters() > MOST_CHARACTERS) break
+        if (draft.characters() > MAX_CHARACTERS) break
       }
       pending = [...batch.splice(answers.length), ...pending]
       if (!(await write(draft))) return await afterConflict(batch, draft)
@@ -199,9 +199,9 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     new Set(events.map(({ id }) => id)).size < events.length ||
     events.some(({ id }) => statement.place.get(after.id, id) !== undefined)
 
-  function answerRefused({ madeBefore, reject }: Pending, error: unknown): void {
+  function answerRefused({ repeated, reject }: Pending, error: unknown): void {
     try {
-      const answer = madeBefore() ?? (() => reject(error instanceof NotMade ? error.cause : error))
+      const answer = repeated() ?? (() => reject(error instanceof MakerFailed ? error.cause : error))
       answer()
     } catch (unreadable) {
       reject(unreadable)
@@ -211,15 +211,15 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   /** Adds to the next transaction. Resolves to the result of `add` when that is on disk. */
   function inTransaction<T>(
     add: (draft: Draft) => T,
-    madeBefore: () => T | undefined = () => undefined,
+    repeated: () => T | undefined = () => undefined,
   ): Promise<T> {
     return new Promise((resolve, reject) => {
       if (closed) return reject(new StoreUnavailable('the event log is closed'))
       const answerWith = (result: T) => () => resolve(result)
       pending.push({
         add: (draft) => answerWith(add(draft)),
-        madeBefore() {
-          const result = madeBefore()
+        repeated() {
+          const result = repeated()
           return result === undefined ? undefined : answerWith(result)
         },
         reject,
@@ -240,7 +240,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     appendTogether: (makers) =>
       inTransaction((draft) => {
         const places: Appended[] = []
-        for (const make of makers) places.push(draft.add(made(make, places)))
+        for (const make of makers) places.push(draft.add(appendOf(make, places)))
         return places
       }),
     ...reading,
@@ -261,7 +261,7 @@ function prepareAppends(db: Sqlite) {
       db,
       'SELECT id, CAST(revision AS INTEGER) AS revision, CAST(hash AS BLOB) AS hash FROM streams WHERE name = ?',
     ),
-    // A position is never given again, also when its event was removed.
+    // A position is never reused, even after its event was removed.
     end: select<[], LogEnd>(
       db,
       `SELECT max(coalesce((SELECT max(position) FROM events), 0),
@@ -284,17 +284,19 @@ function requireEvents(events: readonly NewEvent[]): void {
   if (events.length === 0) throw new TypeError('an append needs at least one event')
 }
 
-function made(make: (before: readonly Appended[]) => Append, before: readonly Appended[]): Append {
+function appendOf(make: (before: readonly Appended[]) => Append, before: readonly Appended[]): Append {
   try {
     const append = make(before)
     requireEvents(append.events)
     return append
   } catch (error) {
-    throw new NotMade('the append could not be made', { cause: error })
+    throw new MakerFailed('the append could not be created', { cause: error })
   }
 }
 
 /** Whether the error concerns one append, not the whole transaction. */
 function isRefusal(error: unknown): boolean {
-  return error instanceof WrongExpectedRevision || error instanceof BrokenEvent || error instanceof NotMade
+  return (
+    error instanceof WrongExpectedRevision || error instanceof BrokenEvent || error instanceof MakerFailed
+  )
 }

@@ -1,5 +1,5 @@
 /**
- * The newest events of the embedded log, as this process has appended them. Subscribers near the end of the log read them
+ * The newest events that this process has appended to the embedded log. Subscribers near the end of the log read them
  * from memory, and each event is decoded once.
  */
 import {
@@ -10,14 +10,14 @@ import {
   type StoredText,
 } from '../event-store.ts'
 
-/** The most events that are kept, and the most characters of their JSON. */
-const MOST_EVENTS = 1000
-const MOST_CHARACTERS = 4 * 1024 * 1024
+/** Maximum number of kept events, and of the characters of their JSON. */
+const MAX_EVENTS = 1000
+const MAX_CHARACTERS = 4 * 1024 * 1024
 
-/** A reader gets no further event after this many characters of data: to read their JSON holds the event loop. */
-const MOST_AT_ONCE = 256 * 1024
+/** Size of a part, in characters of data: parsing JSON blocks the event loop. */
+const MAX_PART = 256 * 1024
 
-/** An event as it was written. */
+/** A written event. */
 export interface Written extends Omit<RecordedEvent, 'data' | 'metadata' | 'text'> {
   text: StoredText
 }
@@ -25,18 +25,18 @@ export interface Written extends Omit<RecordedEvent, 'data' | 'metadata' | 'text
 /** The next part of the log. */
 export interface Part {
   events: RecordedEvent[]
-  /** No event up to this position is missing but those that are not wanted. */
+  /** The part has all wanted events up to this position. */
   through: Position
 }
 
 export function createTail() {
-  /** Successive events: no position between two of them is free, so no other process has an event there. */
+  /** Events without gaps between their positions, so other processes have none in between. */
   let written: Written[] = []
   let characters = 0
 
   const first = () => written[0]?.position ?? LOG_START
   const last = () => written.at(-1)?.position ?? LOG_START
-  /** Whether the events after a position are known, and there are some. */
+  /** Whether the events after a position are known and not empty. */
   const isNear = (position: Position) => written.length > 0 && position + 1 >= first() && position < last()
 
   function clear(): void {
@@ -60,8 +60,8 @@ export function createTail() {
     add(events: readonly Written[]): void {
       const [next] = events
       if (next === undefined) return
-      if (written.length > MOST_EVENTS || characters > MOST_CHARACTERS) clear()
-      // Another process was first: subscribers read its events, and these, from the file.
+      if (written.length > MAX_EVENTS || characters > MAX_CHARACTERS) clear()
+      // Another process was first: subscribers read its events and these from the file.
       if (next.position !== last() + 1) clear()
       for (const event of events) {
         written.push(event)
@@ -69,15 +69,15 @@ export function createTail() {
       }
     },
 
-    /** Forgets all: another process has written to the log. */
+    /** Drops all events, because another process has written to the log. */
     clear,
 
     /** Whether this is the position of the newest event of the log. */
     isEnd: (position: Position) => written.length > 0 && position === last(),
 
     /**
-     * The wanted among the next `limit` events after a position, with not many more than `MOST_AT_ONCE` characters, and
-     * how far that is; no further than the position when the next event is not known here.
+     * Returns the wanted events among the next `limit` after a position, up to about `MAX_PART` characters. `through`
+     * is `position` when the next event is unknown here.
      */
     after(position: Position, limit: number, unwanted?: ReadonlySet<string>): Part {
       const part: Part = { events: [], through: position }
@@ -92,12 +92,12 @@ export function createTail() {
           length += one.text.data.length
         }
         part.through = one.position
-        if (length > MOST_AT_ONCE) break
+        if (length > MAX_PART) break
       }
       return part
     },
 
-    /** The newest position, when no event after `position` is wanted; undefined when one is, or may be. */
+    /** Returns the newest position if all events after `position` are known and unwanted. */
     passable(position: Position, unwanted: ReadonlySet<string>): Position | undefined {
       if (!isNear(position)) return undefined
       for (let i = position + 1 - first(); i < written.length; i++) {

@@ -51,7 +51,7 @@ function aServer() {
     }
     const others = async () => ({ onlyOthers: false, count: 0 })
     const deletedBefore = async () => 0
-    const chain = createChainedAppend({ readStream, write, others, deletedBefore, turnTimeoutMs: 5000 })
+    const chain = createChainedAppend({ readStream, write, others, deletedBefore, lockTimeoutMs: 5000 })
     return chain
   }
   return {
