@@ -2,11 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import t from 'tap'
-import { EXAMPLES } from '../../src/api/documentation/example-table.ts'
 import { operationOf } from '../../src/api/documentation/operations.ts'
 import { ROWS, statusesIn } from '../auth/route-rows.ts'
 import { startTestServer } from '../start-server.ts'
-import { checksOf, operationsOf, readDocumentation } from './documented.ts'
+import { operationsOf, readDocumentation } from './documented.ts'
 
 const MAX_BYTES = 500_000
 
@@ -179,27 +178,6 @@ t.test("it passes Redocly's recommended rules without an error", async (t) => {
     errors.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`),
     [],
   )
-})
-
-t.test('each example of the description is valid and is sent', async (t) => {
-  await server.as('alice')
-  const { allows } = checksOf(documentation)
-  const values: Record<string, string> = { owner: 'alice', repo: 'example', '*': 'hello.txt' }
-  for (const [id, example] of Object.entries(EXAMPLES)) {
-    const found = operations.find(({ operation }) => operation.operationId === id)
-    const media = found?.operation.requestBody?.content['application/json']
-    t.match(media, { example }, id)
-    if (found === undefined || media === undefined) continue
-    t.ok(allows(media.schema, example), id)
-    const index = id.includes('Pull') ? '2' : '1'
-    const path = found.path.replaceAll(/\{([^}]*)\}/g, (_, name) => values[name] ?? index)
-    const login = id.startsWith('admin') ? 'admin' : 'alice'
-    const answer = await server.fetch(login, path, {
-      method: found.method.toUpperCase(),
-      body: JSON.stringify(example),
-    })
-    t.ok(answer.ok, `${id}: ${answer.status} ${await answer.text()}`)
-  }
 })
 
 t.test(

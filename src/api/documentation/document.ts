@@ -88,6 +88,10 @@ function answerDescription(response: Json, status: string): string {
 
 const nameIn = (ref: string) => ref.slice(ref.lastIndexOf('/') + 1)
 
+/** A schema without the keywords of this server's validation. */
+const withoutOwnKeywords = (schema: Json): Json =>
+  Object.fromEntries(Object.entries(schema).filter(([key]) => !key.startsWith('x-')))
+
 /** The answers of errors: the common ones, and the others by status. */
 const ERROR_ANSWERS: Json = {
   common: COMMON_ANSWER,
@@ -115,7 +119,7 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
   function hoist(value: unknown): unknown {
     if (Array.isArray(value)) return value.map(hoist)
     if (!isObject(value)) return value
-    const { title, ...inner } = mapValues(value, hoist)
+    const { title, ...inner } = mapValues(withoutOwnKeywords(value), hoist)
     if (typeof title !== 'string' || !isObject(inner.properties)) {
       return described(title === undefined ? inner : { ...inner, title })
     }
@@ -152,7 +156,7 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
     return {
       ...found,
       parameters: [parameters].flat().map(parameterRef),
-      ...(isObject(requestBody) && { requestBody: withExample(requestBody, found.operationId) }),
+      ...(isObject(requestBody) && { requestBody: describedBody(requestBody, found.operationId) }),
       responses: answers(isObject(responses) ? responses : {}),
     }
   }
@@ -185,7 +189,8 @@ function described(schema: Json, title?: string): Json {
     const description = field.description ?? FIELDS[`${title}.${name}`] ?? FIELDS[name]
     return { ...field, ...(values && { enum: values }), ...(description !== undefined && { description }) }
   })
-  return { ...schema, properties }
+  const example = title === undefined ? undefined : EXAMPLES[title]
+  return { ...schema, properties, ...(example !== undefined && { examples: [example] }) }
 }
 
 /** The operations of a path; parameters that all of them have stand once, beside them. */
@@ -205,8 +210,8 @@ function sharingParameters(operations: Json): Json {
   return { ...(shared.size > 0 && { parameters: [...shared].map((text) => JSON.parse(text)) }), ...own }
 }
 
-/** A body with whether it is required, and with the example of its operation. */
-function withExample(body: Json, operationId: unknown): Json {
+/** A body with whether it is required. A text has the example of its operation; the examples of objects are in their schemas. */
+function describedBody(body: Json, operationId: unknown): Json {
   const { required, ...rest } = body
   const example = EXAMPLES[`${operationId}`]
   const content =

@@ -43,13 +43,16 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/branches',
     route('repository', {
       params: RepositoryParams,
-      body: Type.Object({
-        new_branch_name: Type.String(),
-        old_ref_name: Type.Optional(
-          Type.String({ description: 'a branch, a tag or a commit; the default branch' }),
-        ),
-        old_branch_name: Type.Optional(Type.String({ description: 'older name of old_ref_name' })),
-      }),
+      body: Type.Object(
+        {
+          new_branch_name: Type.String(),
+          old_ref_name: Type.Optional(
+            Type.String({ description: 'a branch, a tag or a commit; the default branch' }),
+          ),
+          old_branch_name: Type.Optional(Type.String({ description: 'older name of old_ref_name' })),
+        },
+        { title: 'CreateBranchRepoOption' },
+      ),
       response: { 201: BranchWire },
     }),
     async (request, reply) => {

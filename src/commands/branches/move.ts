@@ -57,19 +57,22 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/branches/*',
     route('repository', {
       params: BranchParams,
-      body: Type.Object({
-        new_commit_id: Type.String({
-          minLength: 1,
-          description: 'a commit that a ref of the repository reaches',
-        }),
-        old_commit_id: Type.Optional(Type.String({ description: 'expected commit of the branch' })),
-        force: Type.Optional(
-          Type.Boolean({
-            description:
-              'move the branch even if that is not a fast-forward, as a forced push does: the history names the old commit, and only a push brings back commits that no ref reaches afterwards',
+      body: Type.Object(
+        {
+          new_commit_id: Type.String({
+            minLength: 1,
+            description: 'a commit that a ref of the repository reaches',
           }),
-        ),
-      }),
+          old_commit_id: Type.Optional(Type.String({ description: 'expected commit of the branch' })),
+          force: Type.Optional(
+            Type.Boolean({
+              description:
+                'move the branch even if that is not a fast-forward, as a forced push does: the history names the old commit, and only a push brings back commits that no ref reaches afterwards',
+            }),
+          ),
+        },
+        { title: 'MoveBranchOption' },
+      ),
       response: NO_CONTENT,
     }),
     async (request, reply) => {

@@ -60,7 +60,7 @@ export const renameBranchRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/branches/*',
     route('repository', {
       params: BranchParams,
-      body: Type.Object({ name: Type.String() }),
+      body: Type.Object({ name: Type.String() }, { title: 'UpdateBranchRepoOption' }),
       response: NO_CONTENT,
     }),
     async (request, reply) => {

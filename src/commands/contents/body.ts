@@ -31,26 +31,32 @@ export function contentsBodies(services: Services) {
   const commit = commitFields(services)
   return {
     create: Type.Object({ ...commit, content: Content }, { title: 'CreateFileOptions' }),
-    update: Type.Object({
-      ...commit,
-      content: Content,
-      sha: Type.Optional(Sha),
-      from_path: Type.Optional(Type.String()),
-    }),
+    update: Type.Object(
+      {
+        ...commit,
+        content: Content,
+        sha: Type.Optional(Sha),
+        from_path: Type.Optional(Type.String()),
+      },
+      { title: 'UpdateFileOptions' },
+    ),
     remove: Type.Object({ ...commit, sha: Sha }, { title: 'DeleteFileOptions' }),
-    change: Type.Object({
-      ...commit,
-      files: Type.Array(
-        Type.Object({
-          operation: Type.String({ description: OPERATIONS.join(', ') }),
-          path: Type.String(),
-          content: Type.Optional(Content),
-          from_path: Type.Optional(Type.String()),
-          sha: Type.Optional(Sha),
-        }),
-        { minItems: 1, maxItems: MAX_FILES },
-      ),
-    }),
+    change: Type.Object(
+      {
+        ...commit,
+        files: Type.Array(
+          Type.Object({
+            operation: Type.String({ description: OPERATIONS.join(', ') }),
+            path: Type.String(),
+            content: Type.Optional(Content),
+            from_path: Type.Optional(Type.String()),
+            sha: Type.Optional(Sha),
+          }),
+          { minItems: 1, maxItems: MAX_FILES },
+        ),
+      },
+      { title: 'ChangeFilesOptions' },
+    ),
   }
 }
 

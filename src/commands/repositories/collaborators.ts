@@ -26,7 +26,9 @@ export const collaboratorRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/collaborators/:collaborator',
     route('repository', {
       params: CollaboratorParams,
-      body: Nullable(Type.Object({ permission: Type.Optional(Type.String()) })),
+      body: Nullable(
+        Type.Object({ permission: Type.Optional(Type.String()) }, { title: 'AddCollaboratorOption' }),
+      ),
       response: NO_CONTENT,
     }),
     async (request, reply) => {

@@ -67,7 +67,7 @@ export const conversationRoutes: Routes = (services) => {
       '/repos/:owner/:repo/pulls/:index/comments/:id/replies',
       route('repository', {
         params: ReviewParams,
-        body: Type.Object({ body: TextOf(services) }),
+        body: Type.Object({ body: TextOf(services) }, { title: 'ReplyOption' }),
         response: { 201: ReviewCommentWire },
       }),
       async (request, reply) => {

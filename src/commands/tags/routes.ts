@@ -18,13 +18,16 @@ export const tagRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/tags',
     route('repository', {
       params: RepositoryParams,
-      body: Type.Object({
-        tag_name: Type.String(),
-        target: Type.Optional(
-          Type.String({ description: 'a branch, a tag or a commit; the default branch' }),
-        ),
-        message: Type.Optional(TextOf(services)),
-      }),
+      body: Type.Object(
+        {
+          tag_name: Type.String(),
+          target: Type.Optional(
+            Type.String({ description: 'a branch, a tag or a commit; the default branch' }),
+          ),
+          message: Type.Optional(TextOf(services)),
+        },
+        { title: 'CreateTagOption' },
+      ),
       response: { 201: TagWire },
     }),
     async (request, reply) => {

@@ -44,7 +44,10 @@ function wantedIn(includes: string | undefined): Wanted {
 
 /** Maximum number of files, repetitions included: each costs a look-up. */
 const MAX_FILES = 1000
-const FilesBody = Type.Object({ files: Type.Array(Type.String(), { maxItems: MAX_FILES }) })
+const FilesBody = Type.Object(
+  { files: Type.Array(Type.String(), { maxItems: MAX_FILES }) },
+  { title: 'GetFilesOptions' },
+)
 const isFilesBody = checkOf(FilesBody)
 
 /** The body of the request in the query. @throws Refused (invalid, unprocessable) */

@@ -58,7 +58,7 @@ export const markupRoutes: Routes = (services) => {
     app.addHook('preHandler', async (request) => void signedIn(request))
     app.post(
       '/markdown',
-      route('misc', { body: Type.Object(Option), response: HTML }),
+      route('misc', { body: Type.Object(Option, { title: 'MarkdownOption' }), response: HTML }),
       async (request, reply) => {
         const { Text: text = '', Mode: mode = '', Context: context } = request.body
         // Gitea takes a mode that it does not know for plain markdown.
@@ -74,7 +74,10 @@ export const markupRoutes: Routes = (services) => {
     app.post(
       '/markup',
       route('misc', {
-        body: Type.Object({ ...Option, FilePath: Type.Optional(Type.String({ maxLength: 2048 })) }),
+        body: Type.Object(
+          { ...Option, FilePath: Type.Optional(Type.String({ maxLength: 2048 })) },
+          { title: 'MarkupOption' },
+        ),
         response: HTML,
       }),
       async (request, reply) => {

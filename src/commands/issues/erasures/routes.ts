@@ -17,7 +17,7 @@ const EraseOption = Type.Object(
     all: Type.Optional(Type.Boolean({ description: 'true: all texts and files' })),
     dry_run: Type.Optional(Type.Boolean({ description: 'true: list what would be erased' })),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, title: 'EraseOption' },
 )
 
 const DESCRIPTION =
