@@ -5,8 +5,8 @@ import { Refused, refuse } from '../errors/refusal.ts'
 import { OptionalText } from '../http/requests/optional-text.ts'
 
 export const TimeRangeQuery = {
-  since: OptionalText('RFC 3339: only entries that were changed, or that happened, at this time or later'),
-  before: OptionalText('RFC 3339: only entries that were changed, or that happened, at this time or earlier'),
+  since: OptionalText('Only entries of this time (RFC 3339) or later, by their last change'),
+  before: OptionalText('Only entries of this time (RFC 3339) or earlier, by their last change'),
 }
 
 /** Both ends are inclusive. The times are ISO 8601 in UTC with milliseconds, as in events and documents. */

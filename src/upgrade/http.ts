@@ -28,11 +28,11 @@ const CurrentPlanResponse = Type.Object({ plan: Nullable(PlanWire) })
 const AppliedPlanResponse = Type.Object({ height: Int64 })
 const AuthorityResponse = Type.Object({ address: Type.String() })
 const ConsensusStateResponse = Type.Object({
-  upgraded_consensus_state: Type.String({ description: 'base64' }),
+  upgraded_consensus_state: Type.String({ description: 'Consensus state in base64' }),
 })
 const ErrorResponse = Type.Object(
   {
-    code: Type.Integer({ description: 'gRPC status code' }),
+    code: Type.Integer({ description: 'Status code of gRPC' }),
     message: Type.String(),
     details: Type.Array(Type.Any()),
   },
@@ -124,7 +124,7 @@ function methods(answers: UpgradeAnswers, hide: boolean): FastifyPluginAsyncType
           summary: 'ModuleVersions: of all modules, or of one (since 0.43)',
           querystring: Type.Object({
             module_name: Type.Optional(Type.String()),
-            moduleName: OptionalText("the same in JSON's spelling"),
+            moduleName: OptionalText("Same as module_name, in JSON's spelling"),
           }),
           response: responses(ModuleVersionsWire),
         },

@@ -66,12 +66,36 @@ function undescribed(value: unknown, place: string): string[] {
   ]
 }
 
+/** The descriptions of parameters and fields, with their names. */
+function descriptionsIn(value: unknown): [name: string, description: string][] {
+  if (typeof value !== 'object' || value === null) return []
+  const own = 'properties' in value ? Object.entries(Object(value.properties)) : []
+  return [...own, ...Object.entries(value).filter(([, part]) => Object(part).in !== undefined)]
+    .map(([name, { description }]): [string, string] => [name, `${description}`])
+    .concat(Object.values(value).flatMap(descriptionsIn))
+}
+
 t.test('every parameter and every field has a description', async (t) => {
   for (const [name, parameter] of Object.entries(document.components.parameters)) {
     t.match(parameter, { description: /\w/ }, `parameter ${name}`)
   }
   t.strictSame(undescribed(document.components.schemas, ''), [])
   t.strictSame(undescribed(document.paths, ''), [])
+})
+
+t.test('no description only repeats the name, or leaves the noun open', async (t) => {
+  const all = [...descriptionsIn(document.components), ...descriptionsIn(document.paths)]
+  t.ok(all.length > 1000, `${all.length} descriptions`)
+  for (const [name, description] of all) {
+    const words = description.toLowerCase().match(/[a-z]+/g) ?? []
+    const known = name.toLowerCase().split(/[_-]/)
+    t.notOk(
+      words.every((word) => known.includes(word) || known.includes(word.replace(/s$/, ''))),
+      `${name}: ${description}`,
+    )
+    t.notMatch(description, /\{\}|\bresource\b/, name)
+    t.match(description, /^([A-Z`]|true|false|text\/event-stream)/, `${name} begins with a capital letter`)
+  }
 })
 
 t.test('every status has a description', async (t) => {

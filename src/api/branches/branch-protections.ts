@@ -55,7 +55,7 @@ export const ProtectionFields = { ...ENFORCED, ...NOT_ENFORCED }
 
 export const BranchProtectionWire = Type.Object(
   {
-    id: Type.Integer({ description: 'for branch_protections/priority; not in Gitea' }),
+    id: Type.Integer({ description: 'Id for the order of priorities; Gitea has none' }),
     rule_name: Type.String(),
     branch_name: Type.String(),
     ...ProtectionFields,

@@ -30,7 +30,8 @@ export const BranchWire = Type.Object(
       committer: PersonWire,
       timestamp: Type.String(),
       verification: Nullable(VerificationWire, {
-        description: 'null for a signed commit in a list or of a new branch: it was not verified',
+        description:
+          'Verification of the signature; null for a signed commit in a list or just made: it was not verified',
       }),
       added: Type.Null(),
       removed: Type.Null(),

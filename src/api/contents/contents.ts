@@ -16,12 +16,14 @@ export const ContentsWire = Type.Object(
     path: Type.String(),
     sha: Type.String(),
     last_commit_sha: Type.Optional(
-      Type.String({ description: 'absent when it is too far back in the history' }),
+      Type.String({
+        description: 'Last commit that changed the file; absent when too far back in the history',
+      }),
     ),
     last_committer_date: Type.Optional(Type.String()),
     last_author_date: Type.Optional(Type.String()),
     last_commit_message: Type.Optional(Type.String()),
-    type: Type.String({ description: 'file, dir, symlink or submodule' }),
+    type: Type.String({ description: 'Kind of the entry: file, dir, symlink or submodule' }),
     size: Type.Integer(),
     encoding: Text,
     content: Text,
@@ -31,7 +33,9 @@ export const ContentsWire = Type.Object(
     git_url: Text,
     download_url: Text,
     submodule_git_url: Text,
-    lfs_oid: Type.Optional(Type.String({ description: 'of a pointer of LFS, if requested' })),
+    lfs_oid: Type.Optional(
+      Type.String({ description: 'SHA-256 of the LFS object, when `includes` names it' }),
+    ),
     lfs_size: Type.Optional(Type.Integer()),
     _links: Type.Object({ self: Type.String(), git: Text, html: Text }),
   },

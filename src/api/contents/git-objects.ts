@@ -26,7 +26,7 @@ export const GitTreeWire = Type.Object(
     sha: Type.String(),
     url: Type.String(),
     tree: Type.Array(GitEntryWire),
-    truncated: Type.Boolean({ description: 'whether there are more pages' }),
+    truncated: Type.Boolean({ description: 'Whether more pages follow' }),
     page: Type.Integer(),
     total_count: Type.Integer(),
   },
@@ -35,7 +35,7 @@ export const GitTreeWire = Type.Object(
 
 export const GitBlobWire = Type.Object(
   {
-    content: Nullable(Type.String(), { description: 'null when the file is too large' }),
+    content: Nullable(Type.String(), { description: 'Content in base64; null when too large' }),
     encoding: Nullable(Type.String()),
     url: Type.String(),
     sha: Type.String(),

@@ -10,9 +10,9 @@ import {
   withErrorAnswers,
 } from '../../http/answers/error-answers.ts'
 import { EXAMPLES } from './example-table.ts'
-import { FIELDS } from './field-table.ts'
+import { FIELDS, NOUNS } from './field-table.ts'
 import { admitsAnonymous, type OperationRow, operationOf, TAGS } from './operations.ts'
-import { INTEGERS, PARAMETERS, VALUES } from './parameter-table.ts'
+import { INTEGERS, PARAMETERS, TEXTS, VALUES } from './parameter-table.ts'
 
 type Json = Record<string, unknown>
 
@@ -22,22 +22,29 @@ const isObject = (value: unknown): value is Json =>
 const mapValues = (object: Json, of: (value: unknown, key: string) => unknown): Json =>
   Object.fromEntries(Object.entries(object).map(([key, value]) => [key, of(value, key)]))
 
+/** The part of a path before a parameter: `labels` in `/labels/:id`. */
+const partBefore = (url: string, parameter: string): string | undefined =>
+  new RegExp(`([\\w-]+)/(?:${parameter === '*' ? '\\*' : `:${parameter}\\b`})`).exec(url)?.[1]
+
 /** The schema of parameters with descriptions, types and values for readers. `rest`: name of the rest of a path. */
-function describedParameters(schema: unknown, operation: OperationRow): unknown {
+function describedParameters(schema: unknown, url: string, operation: OperationRow): unknown {
   if (!isObject(schema) || !isObject(schema.properties)) return schema
   const nameOf = (name: string) => (name === '*' ? operation.rest : name)
   const properties = Object.entries(schema.properties).map(([given, value]) => {
     const name = nameOf(given)
     const described = isObject(value) ? value : {}
-    const isNumber = described.type === 'string' && INTEGERS.has(name) && operation.tag !== 'lfs'
-    const values = VALUES[`${operation.id} ${name}`]
+    const key = `${operation.id} ${name}`
+    const isNumber =
+      described.type === 'string' && INTEGERS.has(name) && !TEXTS.has(key) && operation.tag !== 'lfs'
+    const values = VALUES[key]
     return [
       name,
       {
         ...described,
         ...(isNumber && { type: 'integer' }),
         ...(values && { enum: values }),
-        description: described.description ?? PARAMETERS[name],
+        description:
+          described.description ?? PARAMETERS[`${partBefore(url, given)} ${name}`] ?? PARAMETERS[name],
       },
     ]
   })
@@ -67,8 +74,8 @@ function describe(schema: FastifySchema, url: string, route: RouteOptions): Fast
       operationId: operation.id,
       summary: operation.summary,
       tags: [operation.tag],
-      params: describedParameters(schema.params, operation),
-      querystring: describedParameters(schema.querystring, operation),
+      params: describedParameters(schema.params, url, operation),
+      querystring: describedParameters(schema.querystring, url, operation),
       security: schema.security ?? securityOf(`${route.method}`, url, route.config, operation.id),
     }),
   }
@@ -116,14 +123,16 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
     return { $ref: `#/components/schemas/${title}` }
   }
 
-  function hoist(value: unknown): unknown {
-    if (Array.isArray(value)) return value.map(hoist)
+  /** `place`: the component or the operation, and the fields, that the value is in. */
+  function hoist(value: unknown, place = ''): unknown {
+    if (Array.isArray(value)) return value.map((one) => hoist(one, place))
     if (!isObject(value)) return value
-    const { title, ...inner } = mapValues(withoutOwnKeywords(value), hoist)
-    if (typeof title !== 'string' || !isObject(inner.properties)) {
-      return described(title === undefined ? inner : { ...inner, title })
-    }
-    return referTo(title, described(inner, title))
+    const { title, properties, ...others } = withoutOwnKeywords(value)
+    if (!isObject(properties)) return mapValues(withoutOwnKeywords(value), (one) => hoist(one, place))
+    const here = typeof title === 'string' ? title : place
+    const fields = mapValues(properties, (field, name) => hoist(field, `${here}.${name}`))
+    const schema = described({ ...mapValues(others, (one) => hoist(one, here)), properties: fields }, here)
+    return typeof title === 'string' ? referTo(title, schema) : schema
   }
 
   const parameters = new Map<string, { name: string; parameter: Json }>()
@@ -150,7 +159,7 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
     })
 
   function operationIn(operation: unknown): Json {
-    const found = hoist(operation)
+    const found = hoist(operation, isObject(operation) ? `${operation.operationId}` : '')
     if (!isObject(found)) return {}
     const { requestBody, responses, parameters = [] } = found
     return {
@@ -180,16 +189,16 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
   }
 }
 
-/** The schema of an object whose fields all have a description. */
-function described(schema: Json, title?: string): Json {
-  if (!isObject(schema.properties) || schema.type !== 'object') return schema
+/** The schema of an object at a place, with the descriptions of its fields and its example. */
+function described(schema: Json & { properties: Json }, place: string): Json {
   const properties = mapValues(schema.properties, (field, name) => {
     if (!isObject(field)) return field
-    const values = VALUES[`${title} ${name}`]
-    const description = field.description ?? FIELDS[`${title}.${name}`] ?? FIELDS[name]
+    const values = VALUES[`${place} ${name}`]
+    const text = field.description ?? FIELDS[`${place}.${name}`] ?? FIELDS[name]
+    const description = typeof text === 'string' ? text.replace('{}', () => NOUNS[place] ?? '{}') : text
     return { ...field, ...(values && { enum: values }), ...(description !== undefined && { description }) }
   })
-  const example = title === undefined ? undefined : EXAMPLES[title]
+  const example = EXAMPLES[place]
   return { ...schema, properties, ...(example !== undefined && { examples: [example] }) }
 }
 

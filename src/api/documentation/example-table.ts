@@ -116,7 +116,7 @@ export const EXAMPLES: Readonly<Record<string, object | string>> = {
   LfsVerifyLocksBody: { limit: 20 },
   LfsUnlockBody: { force: true },
   MarkdownOption: { Text: 'See **#1**', Mode: 'gfm', Context: 'alice/example' },
-  MarkupOption: { Text: '# Hello', Mode: 'file', FilePath: 'docs/hello.md' },
+  MarkupOption: { Text: '# Hello', Mode: 'file', FilePath: 'hello.md' },
   renderMarkdownRaw: '# Hello',
   PlanOption: { name: 'v2', height: '1000', info: '{}' },
   ApplyPlanOption: { height: '1000' },

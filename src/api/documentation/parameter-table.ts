@@ -1,4 +1,4 @@
-/** Descriptions of parameters of paths and queries whose schemas lack one, by name. */
+/** Descriptions of parameters of paths and queries whose schemas lack one: by name, or by the part of the path before it and name. */
 import { MERGE_STYLES } from '../../events/catalog/repositories.ts'
 import { COMMIT_STATES } from '../../events/catalog/statuses.ts'
 
@@ -8,26 +8,45 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
   org: 'Name of the organization',
   username: 'Login of the user',
   user: 'Login of the user',
-  id: 'Id of the resource',
-  index: 'Number of the issue or the pull request in its repository',
-  sha: 'Id of the commit or the git object; where a commit is wanted, also the name of a branch or a tag',
+  'hooks id': 'Id of the webhook',
+  'keys id': 'Id of the key',
+  'gpg_keys id': 'Id of the GPG key',
+  'labels id': 'Id of the label',
+  'milestones id': 'Id of the milestone',
+  'comments id': 'Id of the comment',
+  'releases id': 'Id of the release',
+  'reviews id': 'Id of the review',
+  'repositories id': 'Id of the repository',
+  'tag_protections id': 'Id of the tag protection',
+  'teams id': 'Id of the team',
+  'threads id': 'Id of the notification thread',
+  'locks id': 'Id of the lock',
+  'issues index': 'Number of the issue or the pull request in its repository',
+  'pulls index': 'Number of the pull request in its repository',
+  'trees sha': 'Id of the tree, or a branch, tag or commit; `main:docs` is a folder',
+  'blobs sha': 'Id of the blob',
+  'tags sha': 'Id of the tag object',
+  'commits sha': 'Branch, tag or commit',
+  'notes sha': 'Branch, tag or commit',
+  'statuses sha': 'Branch, tag or commit',
   team: 'Name of the team',
   topic: 'Name of the topic',
   collaborator: 'Login of the collaborator',
   token: 'Id or name of the access token',
   attachment_id: 'Id of the attachment',
   position: 'New position among the pinned issues; 1 is the first',
-  diffType: 'diff or patch',
+  diffType: 'Format: diff or patch',
   uuid: 'UUID of the attachment',
-  kind: 'branch, tag or commit',
+  kind: 'Kind of the ref: branch, tag or commit',
   oid: 'SHA-256 of the LFS object, in hexadecimal digits',
   size: 'Size of the LFS object, in bytes',
-  name: 'Name of the resource',
+  'applied_plan name': 'Name of the upgrade plan',
+  'branch_protections name': 'Name of the branch protection: a branch or a pattern',
   last_height: 'Last height of the chain before the upgrade: int64 in decimal digits',
   module_name: 'Name of one module; without it, all modules',
   branch: 'Name of the branch; it may contain slashes',
   tag: 'Name of the tag; it may contain slashes',
-  basehead: 'Two branches, tags or commits: `base...head`',
+  basehead: 'Two branches, tags or commits: `main...topic`',
   ref: 'Name of a ref; it may contain slashes',
   filepath: 'Path of the file or the folder in the repository; it may contain slashes',
   archive: 'A branch, a tag or a commit, and the format: `main.zip`, `main.tar.gz` or `main.bundle`',
@@ -59,6 +78,11 @@ export const INTEGERS: ReadonlySet<string> = new Set([
   'to',
 ])
 
+/** Parameters that are texts although their name is that of a number: a branch. */
+export const TEXTS: ReadonlySet<string> = new Set(['repoGetPullRequestByBaseHead index'])
+
+const STATUS_SORTS = ['oldest', 'recentupdate', 'leastupdate', 'leastindex', 'highestindex']
+
 /** Values of parameters and fields whose schemas are texts: their check is elsewhere, or an unknown value means the default. */
 export const VALUES: Readonly<Record<string, readonly string[]>> = {
   'MergePullRequestOption Do': MERGE_STYLES,
@@ -78,7 +102,9 @@ export const VALUES: Readonly<Record<string, readonly string[]>> = {
   'issueSearchIssues type': ['issues', 'pulls'],
   'issueGetMilestonesList state': ['open', 'closed', 'all'],
   'repoListStatuses state': COMMIT_STATES,
-  'repoListStatuses sort': ['oldest', 'recentupdate', 'leastupdate', 'leastindex', 'highestindex'],
+  'repoListStatuses sort': STATUS_SORTS,
+  'repoGetCommitByRef state': COMMIT_STATES,
+  'repoGetCommitByRef sort': STATUS_SORTS,
   'repoSearch sort': ['alpha', 'created', 'updated', 'id', 'stars', 'forks'],
   'repoSearch order': ['asc', 'desc'],
 }

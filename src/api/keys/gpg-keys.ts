@@ -10,15 +10,15 @@ import type { Services } from '../../services/services.ts'
 
 const fields = {
   id: Type.Integer(),
-  primary_key_id: Type.String({ description: 'of a subkey: the id of its primary key' }),
+  primary_key_id: Type.String({ description: 'Id of the primary key of a subkey; empty for a primary key' }),
   key_id: Type.String(),
-  public_key: Type.String({ description: 'the packet of the key, base64' }),
+  public_key: Type.String({ description: 'Packet of the public key, in base64' }),
   emails: Type.Array(Type.Object({ email: Type.String(), verified: Type.Boolean() })),
   can_sign: Type.Boolean(),
   can_encrypt_comms: Type.Boolean(),
   can_encrypt_storage: Type.Boolean(),
   can_certify: Type.Boolean(),
-  verified: Type.Boolean({ description: 'whether the owner has signed a token with it' }),
+  verified: Type.Boolean({ description: 'Whether the owner has signed a token with the key' }),
   created_at: Type.String(),
   expires_at: Type.String(),
 }

@@ -21,7 +21,7 @@ const KEY = {
   title: Type.String(),
   fingerprint: Type.String(),
   created_at: Type.String(),
-  last_used_at: Type.String({ description: 'as created_at: there is no SSH here' }),
+  last_used_at: Type.String({ description: 'Same as created_at: this server has no SSH' }),
   read_only: Type.Boolean(),
 }
 

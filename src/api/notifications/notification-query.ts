@@ -6,8 +6,8 @@ import { RepeatedText, textsOf } from '../../http/requests/repeated-text.ts'
 import { STATUSES, type Status } from './notifications.ts'
 
 export const StatusQuery = {
-  all: OptionalText('true: whatever their status'),
-  'status-types': RepeatedText('unread, read or pinned'),
+  all: OptionalText('true: also read notifications'),
+  'status-types': RepeatedText('Only notifications with this status: unread, read or pinned'),
 }
 
 const isStatus = (text: string): text is Status => STATUSES.some((status) => status === text)

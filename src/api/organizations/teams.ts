@@ -31,7 +31,7 @@ export const PlainTeamWire = Type.Object(
     id: Type.Integer(),
     name: Type.String(),
     description: Type.String(),
-    permission: Type.String({ description: 'read, write, admin, or owner' }),
+    permission: Type.String({ description: 'Permission: read, write, admin or owner' }),
     includes_all_repositories: Type.Boolean(),
     can_create_org_repo: Type.Boolean(),
     units: Type.Array(Type.String()),

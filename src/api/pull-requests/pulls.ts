@@ -51,7 +51,7 @@ export const PullRequestWire = Type.Object(
     requested_reviewers: Type.Array(UserWire),
     requested_reviewers_teams: Type.Array(PlainTeamWire),
     draft: Type.Boolean(),
-    review_comments: Type.Integer({ description: 'comments on lines' }),
+    review_comments: Type.Integer({ description: 'Number of comments on lines' }),
     additions: Type.Integer(),
     deletions: Type.Integer(),
     changed_files: Type.Integer(),

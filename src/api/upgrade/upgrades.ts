@@ -3,12 +3,15 @@ import { type Static, Type } from 'typebox'
 import { ZERO_TIME } from '../../domain/times.ts'
 import type { UpgradePlan } from '../../events/catalog/upgrade.ts'
 
-export const Int64 = Type.String({ description: 'int64 in decimal digits' })
+export const Int64 = Type.String({ description: 'Height of the chain: int64 in decimal digits' })
 
 export const ModuleVersionsWire = Type.Object(
   {
     module_versions: Type.Array(
-      Type.Object({ name: Type.String(), version: Type.String({ description: 'uint64 in decimal digits' }) }),
+      Type.Object({
+        name: Type.String(),
+        version: Type.String({ description: 'Consensus version: uint64 in decimal digits' }),
+      }),
     ),
   },
   { title: 'ModuleVersions' },

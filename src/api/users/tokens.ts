@@ -18,7 +18,9 @@ export const AccessTokenWire = Type.Object(
     token_last_eight: Type.String(),
     scopes: Type.Array(Type.String()),
     created_at: Type.String(),
-    last_used_at: Type.String({ description: 'to the hour; of a token that was never used, as created_at' }),
+    last_used_at: Type.String({
+      description: 'Time of the last use, to the hour; created_at when never used',
+    }),
   },
   { title: 'AccessToken' },
 )

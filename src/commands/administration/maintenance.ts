@@ -13,7 +13,7 @@ import { type MaintenanceProgress, maintainAll, repositoryByFullName } from '../
 
 const MaintenanceOption = Type.Object(
   {
-    repository: Type.Optional(Type.String({ description: 'OWNER/REPO; all repositories when it is absent' })),
+    repository: Type.Optional(Type.String({ description: '`owner/repo`; all repositories when absent' })),
   },
   { title: 'MaintenanceOption' },
 )

@@ -17,7 +17,7 @@ const RebuildOption = Type.Object(
   {
     models: Type.Optional(
       Type.Array(Type.String(), {
-        description: 'names of read models; all when the list is empty or absent',
+        description: 'Names of read models; all when empty or absent',
       }),
     ),
   },

@@ -19,7 +19,7 @@ const DEFAULT_FILE_NAME = 'attachment'
 
 export const UploadQuery = Type.Object({
   name: Type.Optional(
-    Type.String({ description: 'name of the attachment; if empty, the name of the uploaded file' }),
+    Type.String({ description: 'Name of the attachment; default: the name of the uploaded file' }),
   ),
 })
 

@@ -47,9 +47,9 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
         {
           new_branch_name: Type.String(),
           old_ref_name: Type.Optional(
-            Type.String({ description: 'a branch, a tag or a commit; the default branch' }),
+            Type.String({ description: 'Branch, tag or commit; default: the default branch' }),
           ),
-          old_branch_name: Type.Optional(Type.String({ description: 'older name of old_ref_name' })),
+          old_branch_name: Type.Optional(Type.String({ description: 'Older name of old_ref_name' })),
         },
         { title: 'CreateBranchRepoOption' },
       ),

@@ -61,13 +61,15 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
         {
           new_commit_id: Type.String({
             minLength: 1,
-            description: 'a commit that a ref of the repository reaches',
+            description:
+              'Branch, tag or commit id that the branch moves to; a ref of the repository must reach it',
           }),
-          old_commit_id: Type.Optional(Type.String({ description: 'expected commit of the branch' })),
+          old_commit_id: Type.Optional(
+            Type.String({ description: 'Id of the present commit of the branch; another one gives 409' }),
+          ),
           force: Type.Optional(
             Type.Boolean({
-              description:
-                'move the branch even if that is not a fast-forward, as a forced push does: the history names the old commit, and only a push brings back commits that no ref reaches afterwards',
+              description: 'Whether to allow a move that is not a fast-forward, like a forced push',
             }),
           ),
         },

@@ -11,13 +11,13 @@ const MAX_FILES = 500
 
 const Name = Type.Optional(Type.String({ maxLength: 255 }))
 const Identity = Type.Object({ name: Name, email: Name }, { title: 'Identity' })
-const Content = Type.String({ description: 'in base64' })
-const Sha = Type.String({ description: 'blob id of the existing file', maxLength: 64 })
+const Content = Type.String({ description: 'Content of the file, in base64' })
+const Sha = Type.String({ description: 'Blob id of the present file; another one gives 422', maxLength: 64 })
 
 const commitFields = (services: Services) => ({
   message: Type.Optional(TextOf(services)),
-  branch: Type.Optional(Type.String({ description: 'the default branch when absent' })),
-  new_branch: Type.Optional(Type.String({ description: 'created from `branch` for this commit' })),
+  branch: Type.Optional(Type.String({ description: 'Branch to commit to; default: the default branch' })),
+  new_branch: Type.Optional(Type.String({ description: 'New branch for the commit, made from `branch`' })),
   author: Type.Optional(Identity),
   committer: Type.Optional(Identity),
   dates: Type.Optional(
@@ -46,7 +46,7 @@ export function contentsBodies(services: Services) {
         ...commit,
         files: Type.Array(
           Type.Object({
-            operation: Type.String({ description: OPERATIONS.join(', ') }),
+            operation: Type.String({ description: `Kind of the change: ${OPERATIONS.join(', ')}` }),
             path: Type.String(),
             content: Type.Optional(Content),
             from_path: Type.Optional(Type.String()),

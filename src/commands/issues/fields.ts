@@ -75,7 +75,7 @@ export function deadlineOf(text: string | null): string | null {
 
 /** The branch or tag of an issue; empty for none. */
 export const IssueRefOption = Type.Optional(
-  Type.String({ maxLength: 255, description: 'a branch or a tag; empty: none' }),
+  Type.String({ maxLength: 255, description: 'Branch or tag that the issue refers to; may be empty' }),
 )
 
 /** Returns a valid ref name. The ref need not exist. @throws Refused (unprocessable) */

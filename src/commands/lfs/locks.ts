@@ -31,11 +31,11 @@ import { LFS_TAGS, lfsSchema, parseLfsBodies } from './json-routes.ts'
 import { decideLock, decideUnlock } from './lock.decider.ts'
 
 const LocksQuery = Type.Object({
-  path: OptionalText('only the lock of this path'),
-  id: OptionalText('only the lock with this id'),
-  cursor: OptionalText('`next_cursor` of the page before'),
-  limit: OptionalText('page size'),
-  refspec: OptionalText('ignored: a lock holds for all refs'),
+  path: OptionalText('Only the lock of this path'),
+  id: OptionalText('Only the lock with this id'),
+  cursor: OptionalText('`next_cursor` of the previous page'),
+  limit: OptionalText('Page size: default 30, maximum 50, unless configured'),
+  refspec: OptionalText('Ignored: a lock holds for all refs'),
 })
 const UnlockParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
 

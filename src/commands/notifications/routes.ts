@@ -23,11 +23,11 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { append } from '../execution/append.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
 
-const ToStatus = { 'to-status': OptionalText('unread, read or pinned; read when it is absent') }
+const ToStatus = { 'to-status': OptionalText('New status: unread, read (default) or pinned') }
 const MarkQuery = Type.Object({
   ...StatusQuery,
   ...ToStatus,
-  last_read_at: OptionalText('RFC 3339: notifications of later events stay unchanged'),
+  last_read_at: OptionalText('Time (RFC 3339); later notifications stay as they are'),
 })
 interface Marking {
   'to-status'?: string

@@ -30,7 +30,7 @@ const EditOrgOption = Type.Object(
     ...organizationOptions,
     repo_admin_change_team_access: Type.Optional(
       Type.Boolean({
-        description: 'true is not supported: only admins of the organization change its teams',
+        description: 'Only false is supported: teams are changed by admins of the organization',
       }),
     ),
   },

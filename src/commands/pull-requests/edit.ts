@@ -172,8 +172,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       response: {
         201: PullRequestWire,
         204: Type.Null({
-          description:
-            'The flag is cleared, by an admin of the head repository who may not read the pull request',
+          description: 'The caller, who cannot read the pull request, has withdrawn `allow_maintainer_edit`',
         }),
       },
       refusals: ['preconditionFailed'],

@@ -43,8 +43,8 @@ const short = { maxLength: 255 }
 
 /** Fields that some clients send and this server does not support. */
 const unsupportedFields = {
-  hide_archive_links: Type.Optional(Type.Boolean({ description: 'only false' })),
-  external_url: Type.Optional(Type.String({ ...short, description: 'only empty' })),
+  hide_archive_links: Type.Optional(Type.Boolean({ description: 'Only false is supported' })),
+  external_url: Type.Optional(Type.String({ ...short, description: 'Only an empty text is supported' })),
 }
 
 /** Null and an empty text are the same as absent: Go clients send them for a field that does not change. */

@@ -26,7 +26,7 @@ export const CreateReviewOptions = (services: Services) =>
         Type.String({ description: 'APPROVED, REQUEST_CHANGES, COMMENT or PENDING (default)' }),
       ),
       commit_id: Type.Optional(
-        Type.String({ description: 'the reviewed commit; when left out, that of the draft, or the head' }),
+        Type.String({ description: 'Id of the reviewed commit; default: that of the draft, or the head' }),
       ),
       comments: Type.Optional(
         Type.Array(

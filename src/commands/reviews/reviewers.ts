@@ -23,13 +23,13 @@ export const reviewerOptions = {
   reviewers: Type.Optional(
     Type.Array(Type.String(), {
       maxItems: MAX_REVIEWERS,
-      description: 'logins, or public e-mail addresses',
+      description: 'Logins or public email addresses of reviewers',
     }),
   ),
   team_reviewers: Type.Optional(
     Type.Array(Type.String(), {
       maxItems: MAX_TEAM_REVIEWERS,
-      description: 'names of teams of the organization that owns the repository',
+      description: 'Names of teams of the owner, an organization',
     }),
   ),
 }

@@ -49,7 +49,9 @@ const SubmitReviewOptions = (services: Services) =>
 const DismissReviewOptions = Type.Object(
   {
     message: Type.Optional(Type.String({ maxLength: MAX_MESSAGE })),
-    priors: Type.Optional(Type.Boolean({ description: 'also the earlier reviews of the reviewer' })),
+    priors: Type.Optional(
+      Type.Boolean({ description: 'Whether to dismiss earlier reviews of the reviewer, too' }),
+    ),
   },
   { title: 'DismissPullReviewOptions' },
 )

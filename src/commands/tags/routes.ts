@@ -22,7 +22,7 @@ export const tagRoutes: Routes = (services) => async (app) => {
         {
           tag_name: Type.String(),
           target: Type.Optional(
-            Type.String({ description: 'a branch, a tag or a commit; the default branch' }),
+            Type.String({ description: 'Branch, tag or commit; default: the default branch' }),
           ),
           message: Type.Optional(TextOf(services)),
         },

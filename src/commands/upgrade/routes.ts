@@ -60,7 +60,11 @@ const BASE64 = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3
 
 const ConsensusStateOption = Type.Object(
   {
-    upgraded_consensus_state: Type.String({ description: 'base64', pattern: BASE64, maxLength: 1_000_000 }),
+    upgraded_consensus_state: Type.String({
+      description: 'Consensus state in base64',
+      pattern: BASE64,
+      maxLength: 1_000_000,
+    }),
   },
   { title: 'ConsensusStateOption' },
 )

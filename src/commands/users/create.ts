@@ -25,13 +25,19 @@ const CreateUserOption = Type.Object(
     email: Type.String(),
     password: Type.Optional(Type.String()),
     full_name: Type.Optional(Type.String({ maxLength: 100 })),
-    must_change_password: Type.Optional(Type.Boolean({ description: 'default false; in Gitea it is true' })),
+    must_change_password: Type.Optional(
+      Type.Boolean({
+        description: 'Whether the user must change the password first; default false (true in Gitea)',
+      }),
+    ),
     restricted: Type.Optional(Type.Boolean()),
     visibility: Type.Optional(Type.String()),
-    login_name: Type.Optional(Type.String({ description: 'only the username' })),
-    source_id: Type.Optional(Type.Integer({ description: 'only 0: the accounts of this server' })),
-    send_notify: Type.Optional(Type.Boolean({ description: 'ignored: this server sends no mail' })),
-    created_at: Type.Optional(Type.String({ description: 'is not supported' })),
+    login_name: Type.Optional(Type.String({ description: 'Only the username is supported' })),
+    source_id: Type.Optional(
+      Type.Integer({ description: 'Only 0, the accounts of this server, is supported' }),
+    ),
+    send_notify: Type.Optional(Type.Boolean({ description: 'Ignored: this server sends no email' })),
+    created_at: Type.Optional(Type.String({ description: 'Not supported' })),
   },
   { title: 'CreateUserOption' },
 )

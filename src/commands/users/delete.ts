@@ -72,7 +72,7 @@ export const deleteUserRoutes: Routes = (services) => async (app) => {
     route('admin', {
       params: UsernameParams,
       querystring: Type.Object({
-        purge: Type.Optional(Type.String({ description: 'not supported: contributions stay' })),
+        purge: Type.Optional(Type.String({ description: 'true is not supported: the work of a user stays' })),
       }),
       response: NO_CONTENT,
     }),

@@ -144,7 +144,7 @@ export const webhookRoutes: Routes = (services) => {
         querystring: Type.Object({
           ref: Type.Optional(
             Type.String({
-              description: 'the branch whose newest commit is sent; by default the default branch',
+              description: 'Branch whose newest commit is sent; default: the default branch',
             }),
           ),
         }),

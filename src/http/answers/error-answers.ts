@@ -20,12 +20,10 @@ export const ERROR_COMPONENTS = {
     {
       message: Type.String(),
       code: Type.Enum(Object.keys(ERROR_CODES), {
-        description: 'stable identifier of the reason; messages may change',
+        description: 'Stable identifier of the reason',
       }),
-      url: Type.String({ description: 'where the operation is documented' }),
-      errors: Type.Optional(
-        Type.Array(Type.String(), { description: 'the single reasons; every 422 has them' }),
-      ),
+      url: Type.String({ description: 'URL of the documentation of the operation' }),
+      errors: Type.Optional(Type.Array(Type.String(), { description: 'All reasons; every 422 has them' })),
     },
     { description: 'The body of every error' },
   ),

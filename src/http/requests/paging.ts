@@ -21,8 +21,8 @@ const TRUNCATED = 'Mergelog-Truncated'
 
 /** The types are strings, because an invalid number means the default and must not be an error. */
 export const PageQuery = {
-  page: OptionalText('page number, 1-based'),
-  limit: OptionalText('page size'),
+  page: OptionalText('Number of the page; the first is 1'),
+  limit: OptionalText('Page size: default 30, maximum 50, unless configured'),
 }
 
 /** The requested page: `api.paging.1`. A limit below 1, or one that is not a number, is the default; a page below 1 is page 1. */

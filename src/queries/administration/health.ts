@@ -13,30 +13,30 @@ const Follower = Type.Object({
   name: Type.String(),
   position: Type.Integer(),
   stopped: Type.Optional(
-    Type.String({ description: 'why it stopped, or what it waits for; absent while it runs' }),
+    Type.String({ description: 'Reason why it stopped, or what it waits for; absent while it runs' }),
   ),
 })
 
 const Health = Type.Object(
   {
     status: Type.Enum(['ok', 'catching up', 'recovering', 'unhealthy', 'stopping'], {
-      description: 'stopping: it still answers, but will not for long; clients should go elsewhere',
+      description: 'State of the server; a stopping one answers, but clients should use another node',
     }),
     log: Nullable(Type.Integer(), {
-      description: 'position of the last event of the log; null when the log does not answer',
+      description: 'Position of the last event of the log; null when the log does not answer',
     }),
     problems: Type.Optional(
-      Type.Array(Type.String(), { description: 'what an operator should know about the stores' }),
+      Type.Array(Type.String(), { description: 'Problems of the stores, for operators' }),
     ),
     unrecordedPushes: Type.Optional(
       Type.Array(Type.Object({ repository: Type.Integer(), reason: Type.String() }), {
-        description: 'pushes that git has and the log has not, because they cannot be recorded',
+        description: 'Pushes that git has and the log cannot record',
       }),
     ),
     readStore: Type.Enum(['ok', 'unreachable']),
     lag: Nullable(Type.Integer(), {
       description:
-        'from the slowest running read model to the end of the log, in positions; null when unknown',
+        'Distance from the slowest read model to the end of the log, in positions; null when unknown',
     }),
     readModels: Type.Array(Follower),
     processes: Type.Array(Follower),

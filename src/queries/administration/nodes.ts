@@ -8,11 +8,11 @@ import type { Services } from '../../services/services.ts'
 const NodesWire = Type.Object({
   nodes: Type.Array(
     Type.Object({
-      id: Type.String({ description: 'a UUID; another one for each start' }),
-      name: Type.String({ description: '`NODE_NAME`' }),
-      version: Nullable(Type.String(), { description: 'of its program; null for one that does not tell it' }),
+      id: Type.String({ description: 'UUID of the process; changes at each start' }),
+      name: Type.String({ description: 'Name of the node: `NODE_NAME`' }),
+      version: Nullable(Type.String(), { description: 'Version of its program; null when unknown' }),
     }),
-    { description: 'the live nodes, the one that answers first' },
+    { description: 'Live nodes; the answering one is first' },
   ),
 })
 

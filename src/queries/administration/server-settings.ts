@@ -12,8 +12,8 @@ import { VERSION } from '../../storage/version.ts'
 const GITEA = '1.24.0'
 
 const Version = Type.Object({
-  version: Type.String({ description: 'in the numbering of Gitea' }),
-  mergelog: Type.String({ description: 'the version of this server' }),
+  version: Type.String({ description: 'Version of Gitea whose API this is' }),
+  mergelog: Type.String({ description: 'Version of Mergelog' }),
 })
 
 const ApiSettings = Type.Object({
@@ -41,8 +41,8 @@ const RepositorySettings = Type.Object({
 const AttachmentSettings = Type.Object({
   enabled: Type.Boolean(),
   allowed_types: Type.String(),
-  max_size: Type.Integer({ description: 'of one file, in MiB' }),
-  max_files: Type.Integer({ description: 'of one request' }),
+  max_size: Type.Integer({ description: 'Maximum size of a file, in MiB' }),
+  max_files: Type.Integer({ description: 'Maximum number of files of a request' }),
 })
 
 const MIB = 1024 * 1024

@@ -26,9 +26,9 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import { gitDirOf, type Services } from '../../services/services.ts'
 
 export const CommitFlagsQuery = {
-  stat: OptionalText('whether to count the changed lines of each commit (default true)'),
-  verification: OptionalText('whether to verify the signature of each commit (default true)'),
-  files: OptionalText('whether to list the files of each commit (default true)'),
+  stat: OptionalText('Whether to count the changed lines of each commit; default true'),
+  verification: OptionalText('Whether to verify the signature of each commit; default true'),
+  files: OptionalText('Whether to list the files of each commit; default true'),
 }
 
 /** Requested details of each commit. */

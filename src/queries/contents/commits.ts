@@ -129,11 +129,11 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
           tags,
           params: RepositoryParams,
           ...filteredListSchema(CommitWire, {
-            sha: OptionalText('a branch, a tag or a commit to begin with; the default branch'),
-            path: OptionalText('only commits that change this file, or a file in this folder'),
-            since: OptionalText('RFC 3339: only commits that were made at this time or later'),
-            until: OptionalText('RFC 3339: only commits that were made at this time or earlier'),
-            not: OptionalText('without the commits of this branch, tag or commit'),
+            sha: OptionalText('Branch, tag or commit to begin with; default: the default branch'),
+            path: OptionalText('Only commits that change this file or folder'),
+            since: OptionalText('Only commits of this time (RFC 3339) or later'),
+            until: OptionalText('Only commits of this time (RFC 3339) or earlier'),
+            not: OptionalText('Branch, tag or commit whose commits are left out'),
             ...CommitFlagsQuery,
           }),
         },
@@ -210,7 +210,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
           querystring: Type.Object({ ...STATUS_LIST.querystring.properties, ...CommitFlagsQuery }),
           response: {
             200: {
-              description: 'What was asked for',
+              description: 'The commit, its statuses, its pull request or its diff',
               content: {
                 'application/json': {
                   schema: Type.Union([

@@ -95,7 +95,7 @@ export function contentsExtRoutes(services: Services): FastifyPluginAsyncTypebox
       tags,
       querystring: Type.Object({
         ...ContentsQuery.properties,
-        includes: OptionalText(`a list of ${[...INCLUDES.keys()].join(', ')}`),
+        includes: OptionalText(`Wanted details, separated by commas: ${[...INCLUDES.keys()].join(', ')}`),
       }),
       response: {
         200: Type.Object({
@@ -139,7 +139,7 @@ export function contentsExtRoutes(services: Services): FastifyPluginAsyncTypebox
           params: RepositoryParams,
           querystring: Type.Object({
             ...ContentsQuery.properties,
-            body: OptionalText('the body of the POST request, as JSON'),
+            body: OptionalText('Body of the POST request, as JSON'),
           }),
           response,
         },

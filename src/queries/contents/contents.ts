@@ -26,7 +26,7 @@ const MAX_ENTRIES = 1000
 export const ContentsParams = Type.Object({ ...RepositoryParams.properties, '*': Type.String() })
 
 export const ContentsQuery = Type.Object({
-  ref: OptionalText('a branch, a tag or a commit; the default branch when there is none'),
+  ref: OptionalText('Branch, tag or commit; default: the default branch'),
   ...PageQuery,
 })
 

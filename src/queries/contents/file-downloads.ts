@@ -202,7 +202,7 @@ function partOfFile(file: FileHandle, start: number, end: number): Readable {
   return file.createReadStream({ start, end: Math.max(start, end) })
 }
 
-const ref = OptionalText('a branch, a tag or a commit; without it, the path may begin with one')
+const ref = OptionalText('Branch, tag or commit; without it, the path may begin with one')
 
 /** The commit with which the path begins, and the path in it; undefined also when no ref reaches that commit. */
 async function servedAt(

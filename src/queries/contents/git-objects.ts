@@ -138,9 +138,9 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
             'A tree by its id, or the one of a branch, a tag or a commit; `main:docs/en` is that of a directory',
           params,
           querystring: Type.Object({
-            recursive: OptionalText('whether to list all files and folders below (default false)'),
-            page: OptionalText('page number, 1-based'),
-            per_page: OptionalText(`page size, at most ${TREE_PAGE}, which is the default`),
+            recursive: OptionalText('Whether to list the entries of subfolders, too; default false'),
+            page: OptionalText('Number of the page; the first is 1'),
+            per_page: OptionalText(`Page size: default and maximum ${TREE_PAGE}`),
           }),
           response: { 200: GitTreeWire },
         },
@@ -210,7 +210,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
       {
         schema: {
           tags,
-          description: 'The refs whose names begin so, below `refs/`',
+          description: 'Refs whose names, after `refs/`, begin with the given text',
           params: Type.Object({ ...RepositoryParams.properties, '*': Type.String() }),
           ...listSchema(ReferenceWire),
         },

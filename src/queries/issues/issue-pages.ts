@@ -22,13 +22,13 @@ type Slice = Pick<Page, 'skip' | 'limit'>
 
 /** The part of the query that lists of issues and searches share. */
 export const IssueListQuery = Type.Object({
-  state: OptionalText('open (default), closed or all'),
-  labels: RepeatedText('names, separated by commas; the issue must have at least one'),
-  q: OptionalText('words in the title, the body or the comments'),
-  type: OptionalText('issues or pulls; both when left out'),
-  created_by: OptionalText('login'),
-  assigned_by: OptionalText('login'),
-  mentioned_by: OptionalText('login'),
+  state: OptionalText('State: open (default), closed or all'),
+  labels: RepeatedText('Names, separated by commas; the issue has at least one of them'),
+  q: OptionalText('Words in the title, the body or the comments'),
+  type: OptionalText('Only issues or only pull requests; default: both'),
+  created_by: OptionalText('Login of the author'),
+  assigned_by: OptionalText('Login of an assignee'),
+  mentioned_by: OptionalText('Login of a mentioned user'),
   ...TimeRangeQuery,
   ...PageQuery,
 })

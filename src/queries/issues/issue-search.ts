@@ -23,15 +23,15 @@ import { IssueListQuery, issuePage, peopleFilter, searchedWords, sharedFilter } 
 
 const SearchQuery = Type.Object({
   ...IssueListQuery.properties,
-  milestones: RepeatedText('titles, separated by commas; the issue must have one of them'),
-  created: OptionalText('opened by the requester'),
-  assigned: OptionalText('assigned to the requester'),
-  mentioned: OptionalText('mentioning the requester'),
-  review_requested: OptionalText('pull requests that wait for a review of the requester'),
-  reviewed: OptionalText('pull requests that the requester has reviewed'),
-  owner: OptionalText('login of the owner of the repositories'),
-  team: OptionalText('name of a team of the owner, an organization: in its repositories'),
-  priority_repo_id: OptionalText('id of the repository whose issues come first'),
+  milestones: RepeatedText('Titles, separated by commas; the issue has one of them'),
+  created: OptionalText('true: only issues that the caller opened'),
+  assigned: OptionalText('true: only issues assigned to the caller'),
+  mentioned: OptionalText('true: only issues that mention the caller'),
+  review_requested: OptionalText('true: only pull requests that wait for a review by the caller'),
+  reviewed: OptionalText('true: only pull requests that the caller has reviewed'),
+  owner: OptionalText('Login of the owner of the repositories'),
+  team: OptionalText('Team of the owner, an organization: only issues of its repositories'),
+  priority_repo_id: OptionalText('Id of the repository whose issues come first'),
 })
 
 /**

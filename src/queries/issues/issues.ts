@@ -15,7 +15,7 @@ import { IssueListQuery, issuePage, peopleFilter, searchedWords, sharedFilter } 
 
 const LIST_SCHEMA = filteredListSchema(IssueWire, {
   ...IssueListQuery.properties,
-  milestones: RepeatedText('ids or titles, separated by commas'),
+  milestones: RepeatedText('Ids or titles, separated by commas; the issue has one of them'),
 })
 
 /**

@@ -14,7 +14,7 @@ import { listSchema, type PageRequest, pagedList } from '../paged-list.ts'
 const BY_ID = [['id', 1]] as const
 const KeyParams = Type.Object({ id: Type.String() })
 const TOKEN = {
-  200: { description: 'What to sign', content: { 'text/plain': { schema: Type.String() } } },
+  200: { description: 'Text to sign', content: { 'text/plain': { schema: Type.String() } } },
 }
 
 export const gpgKeyQueryRoutes: Routes = (services) => {

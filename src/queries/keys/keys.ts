@@ -22,8 +22,8 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { filteredListSchema, type PageRequest, pagedList } from '../paged-list.ts'
 
 const BY_ID = [['id', 1]] as const
-const FILTERS = { fingerprint: OptionalText('only the key with this fingerprint') }
-const DEPLOY_KEY_FILTERS = { ...FILTERS, key_id: OptionalText('only the key with this id') }
+const FILTERS = { fingerprint: OptionalText('Only the key with this fingerprint') }
+const DEPLOY_KEY_FILTERS = { ...FILTERS, key_id: OptionalText('Only the key with this id') }
 const KeyParams = Type.Object({ id: Type.String() })
 const DeployKeyParams = Type.Object({ ...RepositoryParams.properties, ...KeyParams.properties })
 

@@ -40,8 +40,8 @@ export function milestoneQueryRoutes(services: Services): FastifyPluginAsyncType
           tags,
           params: RepositoryParams,
           ...filteredListSchema(MilestoneWire, {
-            state: OptionalText('open (default), closed or all'),
-            name: OptionalText('a part of the title'),
+            state: OptionalText('State: open (default), closed or all'),
+            name: OptionalText('Part of the title'),
           }),
         },
       },

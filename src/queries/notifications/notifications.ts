@@ -21,7 +21,7 @@ import { filteredListSchema, type PageRequest, pagedRows } from '../paged-list.t
 
 const FILTERS = {
   ...StatusQuery,
-  'subject-type': RepeatedText('issue or pull; there are no notifications of other subjects'),
+  'subject-type': RepeatedText('Only notifications of issues or of pull requests: issue or pull'),
   ...TimeRangeQuery,
 }
 

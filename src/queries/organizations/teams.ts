@@ -83,8 +83,8 @@ export function teamQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
           tags,
           params: OrganizationParams,
           querystring: Type.Object({
-            q: OptionalText('a part of the name'),
-            include_desc: OptionalText('or of the description; default true'),
+            q: OptionalText('Part of the name'),
+            include_desc: OptionalText('Whether q may also be in the description; default true'),
             ...PageQuery,
           }),
           response: { 200: Type.Object({ ok: Type.Boolean(), data: Type.Array(TeamWire) }) },

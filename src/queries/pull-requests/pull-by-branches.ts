@@ -11,8 +11,8 @@ import type { Services } from '../../services/services.ts'
 const BranchesParams = Type.Object({
   owner: Type.String(),
   repo: Type.String(),
-  index: Type.String({ description: 'name of the base branch' }),
-  '*': Type.String({ description: 'name of the head branch, or `owner:branch` for one of a fork' }),
+  index: Type.String({ description: 'Name of the base branch' }),
+  '*': Type.String({ description: 'Name of the head branch, or `owner:branch` for a branch of a fork' }),
 })
 
 /** Of the pull requests between two branches, at most one is open, among the newest. */

@@ -89,8 +89,10 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
           tags: ['repository'],
           params: PullParams,
           ...filteredListSchema(ChangedFileWire, {
-            'skip-to': OptionalText('the first file of the list'),
-            whitespace: OptionalText('ignore-all, ignore-change, ignore-eol or show-all (default)'),
+            'skip-to': OptionalText('Path of the first file of the list'),
+            whitespace: OptionalText(
+              'Whitespace in diffs: ignore-all, ignore-change, ignore-eol or show-all (default)',
+            ),
           }),
         },
       },
@@ -130,7 +132,7 @@ const diffOptions = {
     tags: ['repository'],
     params: Type.Object({ ...PullParams.properties, diffType: Type.String() }),
     querystring: Type.Object({
-      binary: OptionalText('whether the diff contains binary files; a patch always contains them'),
+      binary: OptionalText('Whether the diff contains binary files; a patch always does'),
     }),
     response: {
       200: { description: 'As git writes it', content: { 'text/plain': { schema: Type.String() } } },

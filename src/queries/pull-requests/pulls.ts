@@ -30,14 +30,14 @@ const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
 ])
 
 const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
-  state: OptionalText('open (default), closed or all'),
-  sort: OptionalText([...SORTS.keys()].join(', ')),
-  milestone: OptionalText('id of a milestone'),
-  poster: OptionalText('login of who opened it'),
-  base_branch: OptionalText('name of the branch that it is to be merged into'),
+  state: OptionalText('State: open (default), closed or all'),
+  sort: OptionalText('Order of the list; default: newest first'),
+  milestone: OptionalText('Id of the milestone'),
+  poster: OptionalText('Login of the author'),
+  base_branch: OptionalText('Name of the base branch'),
   labels: Type.Optional(
     Type.Union([Type.String(), Type.Array(Type.String())], {
-      description: 'ids of labels; the pull request must have at least one. Repeatable',
+      description: 'Ids of labels, repeatable; the pull request has at least one of them',
     }),
   ),
 })

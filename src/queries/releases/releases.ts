@@ -60,9 +60,11 @@ export function releaseQueryRoutes(services: Services): FastifyPluginAsyncTypebo
           tags,
           params: RepositoryParams,
           ...filteredListSchema(ReleaseWire, {
-            draft: OptionalText('whether drafts are shown, or only they; without write access none are'),
-            'pre-release': OptionalText('true: only prereleases; false: none of them'),
-            q: OptionalText('words in the name or the tag'),
+            draft: OptionalText(
+              'true: only drafts; false: without drafts; callers without write access get no drafts',
+            ),
+            'pre-release': OptionalText('true: only prereleases; false: without prereleases'),
+            q: OptionalText('Words in the name or the tag'),
           }),
         },
       },

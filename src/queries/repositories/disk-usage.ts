@@ -13,8 +13,10 @@ const RepositoryUsageWire = Type.Object({
   id: Type.Integer(),
   full_name: Type.String(),
   owner: Type.String(),
-  size: Type.Integer({ description: 'of git on disk, in KiB; what forks share counts for each of them' }),
-  attachments_size: Type.Integer({ description: 'of the files of comments, in KiB' }),
+  size: Type.Integer({
+    description: 'Size of the git data on disk, in KiB; data that forks share counts for each',
+  }),
+  attachments_size: Type.Integer({ description: 'Size of the attachments, in KiB' }),
   measured_at: Type.String(),
 })
 

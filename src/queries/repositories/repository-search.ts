@@ -131,7 +131,7 @@ export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTy
         config,
         schema: {
           tags,
-          querystring: Type.Object({ q: OptionalText('a part of the topic'), ...PageQuery }),
+          querystring: Type.Object({ q: OptionalText('Part of the topic'), ...PageQuery }),
           response: { 200: Type.Object({ topics: Type.Array(TopicWire) }) },
         },
       },

@@ -13,22 +13,24 @@ import type { Filter, Sort } from '../../projections/store/read-store.ts'
 import type { TeamRepositories } from '../organizations/team-repositories.ts'
 
 export const RepositorySearchQuery = Type.Object({
-  q: OptionalText('a part of the name or of a topic; or `owner/` and a part of the name'),
-  topic: OptionalText('q is a topic, or several with commas: the repository must have one of them'),
-  includeDesc: OptionalText('also find words of the description'),
-  uid: OptionalText('id of an account: what it owns, or has rights in'),
-  priority_owner_id: OptionalText('id of the owner whose repositories come first'),
-  owner: OptionalText('login of the owner'),
-  private: OptionalText('false: no private repositories'),
-  is_private: OptionalText('only private ones, or none'),
-  template: OptionalText('only templates, or none'),
-  archived: OptionalText('only archived ones, or none'),
-  mode: OptionalText('fork, source, mirror or collaborative'),
-  exclusive: OptionalText('only what the account of uid owns'),
-  starredBy: OptionalText('id of a user who has starred it'),
-  team_id: OptionalText('id of a team that has it; for those who are in its organization'),
-  sort: OptionalText('alpha, created, updated, id, stars or forks; default alpha'),
-  order: OptionalText('asc or desc; only with sort'),
+  q: OptionalText('Part of the name or of a topic; or `owner/` and a part of the name'),
+  topic: OptionalText('true: q is a topic, or several separated by commas; the repository has one of them'),
+  includeDesc: OptionalText('true: also search the description'),
+  uid: OptionalText('Id of an account: only repositories that it owns or has permissions in'),
+  priority_owner_id: OptionalText('Id of the owner whose repositories come first'),
+  owner: OptionalText('Login of the owner'),
+  private: OptionalText('false: without private repositories'),
+  is_private: OptionalText('true: only private repositories; false: none of them'),
+  template: OptionalText('true: only templates; false: none of them'),
+  archived: OptionalText('true: only archived repositories; false: none of them'),
+  mode: OptionalText('Kind of repository: fork, source, mirror or collaborative'),
+  exclusive: OptionalText('true: only repositories that the account of uid owns'),
+  starredBy: OptionalText('Id of a user who has starred the repository'),
+  team_id: OptionalText(
+    "Id of a team with access to the repository; the caller must be in the team's organization",
+  ),
+  sort: OptionalText('Order of the repositories; default alpha'),
+  order: OptionalText('Direction of the order; needs sort'),
 })
 type Query = Static<typeof RepositorySearchQuery>
 type Selection = Filter<RepositoryDocument>

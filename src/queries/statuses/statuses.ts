@@ -36,8 +36,8 @@ const SORTS: ReadonlyMap<string, Sort<CommitStatusDocument>> = new Map([
 ])
 
 export const STATUS_LIST = filteredListSchema(CommitStatusWire, {
-  sort: OptionalText([...SORTS.keys()].join(', ')),
-  state: OptionalText(COMMIT_STATES.join(', ')),
+  sort: OptionalText('Order of the list; default: newest first'),
+  state: OptionalText('Only statuses with this state'),
 })
 export type StatusRequest = FastifyRequest & { query: Static<typeof STATUS_LIST.querystring> }
 

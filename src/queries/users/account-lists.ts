@@ -24,12 +24,12 @@ function named(q: string | undefined): Filter<AccountDocument> {
 }
 
 const AdminUserFilters = {
-  q: OptionalText('a part of the login or of the full name'),
-  login_name: OptionalText('not supported: accounts have no other name at their source'),
-  source_id: OptionalText('0: the only source of accounts is this server'),
-  is_active: OptionalText('only active ones, or the others'),
-  is_admin: OptionalText('only site admins, or the others'),
-  is_prohibit_login: OptionalText('only those who may not sign in, or the others'),
+  q: OptionalText('Part of the login or of the full name'),
+  login_name: OptionalText('Not supported: accounts have no other name at their source'),
+  source_id: OptionalText('Only 0: this server is the only source of accounts'),
+  is_active: OptionalText('true: only active accounts; false: only the others'),
+  is_admin: OptionalText('true: only site admins; false: only the others'),
+  is_prohibit_login: OptionalText('true: only accounts that may not sign in; false: only the others'),
 }
 
 /** Gitea's filters that this list lacks. */
@@ -55,8 +55,8 @@ export function accountListRoutes(services: Services): FastifyPluginAsyncTypebox
         schema: {
           tags: ['user'],
           querystring: Type.Object({
-            q: OptionalText('a part of the login or of the full name'),
-            uid: OptionalText('id of the user'),
+            q: OptionalText('Part of the login or of the full name'),
+            uid: OptionalText('Id of the user'),
             ...PageQuery,
           }),
           response: { 200: Type.Object({ ok: Type.Boolean(), data: Type.Array(UserWire) }) },

@@ -214,10 +214,7 @@ t.test('index values are compared with the documents', async (t) => {
     tamper(viewsFile, change)
     const { sound, views } = await verified(directory)
     t.equal(sound, false)
-    t.match(
-      views.failure,
-      /views\.db is damaged: the filter index of issues (lacks|has) an element/,
-    )
+    t.match(views.failure, /views\.db is damaged: the filter index of issues (lacks|has) an element/)
     tamper(viewsFile, 'DELETE FROM arr_issues; INSERT INTO arr_issues SELECT * FROM kept')
   }
   t.equal((await verified(directory)).sound, true)
@@ -232,8 +229,7 @@ t.test(
     const [parts, index] = ['part_issue_texts', 'words_issue_texts']
     const first = `(SELECT min(seq) FROM ${parts})`
     const wordsOfFirst = `(SELECT words FROM ${parts} WHERE seq = ${first})`
-    const document =
-      /views\.db is damaged: the word index of issue_texts differs from document /
+    const document = /views\.db is damaged: the word index of issue_texts differs from document /
     const put = `DELETE FROM ${index} WHERE rowid = ${first}; INSERT INTO ${index} (rowid, words) VALUES (${first}, `
     for (const [change, problem, undo] of [
       [`UPDATE ${parts} SET owner = '99.1' || owner WHERE seq = ${first}`, document, 'substr(owner, 5)'],

@@ -36,7 +36,7 @@ const UpdateBranchProtectionPriories = Type.Object(
   {
     ids: Type.Array(Type.Integer(), {
       maxItems: MAX_RULES,
-      description: 'of the rules that get the priorities 1, 2, …',
+      description: 'Ids of the protections in their new order: the first gets priority 1',
     }),
   },
   { title: 'UpdateBranchProtectionPriories' },

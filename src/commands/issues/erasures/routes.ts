@@ -13,9 +13,9 @@ import { dryRunErasure, eraseTexts } from './erase.ts'
 /** Rejects unknown fields: an erasure is final, so a misspelt field must not widen it. */
 const EraseOption = Type.Object(
   {
-    comment: Type.Optional(Type.Integer({ description: 'id of the only comment to erase' })),
-    all: Type.Optional(Type.Boolean({ description: 'true: all texts and files' })),
-    dry_run: Type.Optional(Type.Boolean({ description: 'true: list what would be erased' })),
+    comment: Type.Optional(Type.Integer({ description: 'Id of the only comment to erase' })),
+    all: Type.Optional(Type.Boolean({ description: 'true: erase all texts and files' })),
+    dry_run: Type.Optional(Type.Boolean({ description: 'true: list the texts without erasing them' })),
   },
   { additionalProperties: false, title: 'EraseOption' },
 )

@@ -138,7 +138,7 @@ export const updatePullRoutes: Routes = (services) => async (app) => {
     route('repository', {
       params: PullParams,
       querystring: Type.Object({
-        style: Type.Optional(Type.String({ description: 'merge (default) or rebase' })),
+        style: Type.Optional(Type.String({ description: 'Update style: merge (default) or rebase' })),
       }),
       response: { 200: emptyAnswer('The head includes the base') },
     }),

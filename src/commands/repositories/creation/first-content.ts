@@ -14,12 +14,12 @@ const Word = (description: string) => Type.Optional(Type.String({ maxLength: 255
 
 /** Body fields of the first content. */
 export const FIRST_CONTENT = {
-  readme: Word('Default: the name and the description, which auto_init writes anyway'),
-  license: Word('an SPDX license id, such as MIT; its text is the file LICENSE of a first commit'),
-  issue_labels: Word('Default: the labels of that name in Gitea'),
-  gitignores: Word('not supported: must be empty'),
-  trust_model: Word('only default'),
-  object_format_name: Word('only sha1'),
+  readme: Word('Only Default is supported: a README with the name and the description'),
+  license: Word('SPDX id of a license, such as MIT: the file LICENSE of the first commit'),
+  issue_labels: Word('Default: the labels of this set of Gitea'),
+  gitignores: Word('Only an empty text is supported'),
+  trust_model: Word('Only default is supported'),
+  object_format_name: Word('Only sha1 is supported'),
 }
 
 const Option = Type.Object({

@@ -54,9 +54,9 @@ const GenerateRepoOption = Type.Object(
     topics: Flag,
     labels: Flag,
     protected_branch: Flag,
-    git_hooks: Type.Optional(Type.Boolean({ description: 'repositories have none here' })),
-    avatar: Type.Optional(Type.Boolean({ description: 'repositories have none here' })),
-    webhooks: Type.Optional(Type.Boolean({ description: 'true is not supported' })),
+    git_hooks: Type.Optional(Type.Boolean({ description: 'Ignored: repositories have none here' })),
+    avatar: Type.Optional(Type.Boolean({ description: 'Ignored: repositories have none here' })),
+    webhooks: Type.Optional(Type.Boolean({ description: 'Only false is supported' })),
   },
   { title: 'GenerateRepoOption' },
 )

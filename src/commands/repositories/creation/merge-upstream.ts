@@ -31,9 +31,9 @@ import { signatureOf } from '../../users/accounts/signature.ts'
 const MergeUpstreamOption = Type.Object(
   {
     branch: Type.String({
-      description: 'branch of the fork; it gets the commits of the branch of that name in the parent',
+      description: 'Branch of the fork; it gets the commits of the same branch of the parent',
     }),
-    ff_only: Type.Optional(Type.Boolean({ description: 'refuse a merge that is not a fast-forward' })),
+    ff_only: Type.Optional(Type.Boolean({ description: 'Whether only a fast-forward is allowed' })),
   },
   { title: 'MergeUpstreamRequest' },
 )

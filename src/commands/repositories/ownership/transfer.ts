@@ -53,7 +53,7 @@ const TransferRepoOption = Type.Object(
     team_ids: Type.Optional(
       Type.Array(Type.Integer(), {
         maxItems: MAX_TEAMS,
-        description: 'teams of the new owner that get the repository; only an organization has teams',
+        description: 'Ids of teams of the new owner, an organization, that get access',
       }),
     ),
   },
