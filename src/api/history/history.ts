@@ -13,30 +13,30 @@ import { Nullable } from '../nullable.ts'
 
 export const HistoryWire = Type.Object(
   {
-    revision: Type.Integer({ description: 'place in its stream, from 0' }),
-    position: Type.Integer({ description: 'place in the whole log; grows, with gaps' }),
+    revision: Type.Integer({ description: 'Place of the event in its stream; the first is 0' }),
+    position: Type.Integer({ description: 'Place of the event in the whole log; grows with gaps' }),
     id: Type.String(),
     type: Type.String(),
     at: Type.String(),
     actor: Nullable(Type.Object({ id: Type.Integer(), login: Type.String() }), {
-      description: 'the user who acted; null: the server itself',
+      description: 'Account that caused the event; null for the server itself',
     }),
     sudo: Type.Optional(
       Type.Object(
         { id: Type.Integer(), login: Type.String() },
-        { description: 'the site admin who acted in the name of the actor' },
+        { description: 'Site admin who acted as the actor' },
       ),
     ),
     stream: Type.String(),
     data: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
-    correlation_id: Type.String({ description: 'the same for all events that one request caused' }),
-    causation_id: Type.String({ description: 'the request, or the id of the event, that caused this one' }),
+    correlation_id: Type.String({ description: 'Id that all events of one request share' }),
+    causation_id: Type.String({ description: 'Id of the request or the event that caused this one' }),
     hash: Nullable(Type.String(), {
       description:
-        'of the recorded event, with its texts sealed, and the previous hash, so it covers the whole stream up to here',
+        'SHA-256 of the recorded event, with its texts sealed, and of the previous hash: it covers the stream up to here',
     }),
     previous_hash: Nullable(Type.String(), {
-      description: 'hash of the event before it in its stream; null for the first',
+      description: 'Hash of the previous event of the stream; null for the first',
     }),
   },
   { title: 'HistoryEntry' },

@@ -16,8 +16,8 @@ import {
 } from '../../projections/models/history/history.fold.ts'
 
 export const HistoryFilterQuery = Type.Object({
-  type: RepeatedText('types of events, separated by commas'),
-  actor: OptionalText('login of the account that did it'),
+  type: RepeatedText('Types of events, separated by commas'),
+  actor: OptionalText('Login of the account that caused the event'),
   ...TimeRangeQuery,
 })
 

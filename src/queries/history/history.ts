@@ -42,7 +42,7 @@ const HistoryQuery = Type.Object({
   ...HistoryFilterQuery.properties,
   ...PageQuery,
   after: OptionalText(
-    `${EVENT_STREAM}: begin after the event with this id; \`now\`: only new events. Last-Event-ID overrides it`,
+    `${EVENT_STREAM}: begin after the event with this id; \`now\`: only new events. Last-Event-ID has precedence`,
   ),
 })
 

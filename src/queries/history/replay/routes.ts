@@ -34,16 +34,16 @@ export function momentOf({ revision, at }: { revision?: string; at?: string }): 
 }
 
 const ReplayQuery = Type.Object({
-  revision: OptionalText('state after the event with this revision; the first is 0'),
+  revision: OptionalText('Revision of the event whose state is wanted; the first is 0'),
   at: OptionalText(
-    'state at this time, RFC 3339; one without milliseconds means the end of that second, a date alone the end of that ' +
-      'day in UTC. Give either this or a revision',
+    'Time of the wanted state, RFC 3339. Without milliseconds: the end of that second; a date alone: the end of that ' +
+      'day in UTC. Excludes revision',
   ),
 })
 
 const DiffQuery = Type.Object({
-  from: Type.String({ description: 'a revision' }),
-  to: Type.String({ description: 'a revision, later or earlier' }),
+  from: Type.String({ description: 'Revision to compare from' }),
+  to: Type.String({ description: 'Revision to compare with, later or earlier' }),
 })
 
 const ISSUE_SCOPE = { scope: 'issue' } as const
@@ -55,8 +55,7 @@ const ReplayDiffWire = Type.Object({
     Type.Object({
       field: Type.String({
         description:
-          'path of a field of the answer: head.sha. Arrays are given whole, and so are objects that have another id ' +
-          'than before',
+          'Path of the changed field: head.sha. Arrays, and objects with another id, are compared whole',
       }),
       before: Type.Unknown(),
       after: Type.Unknown(),
