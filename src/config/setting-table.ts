@@ -284,6 +284,11 @@ export const table = {
     default: 'on',
     meaning: 'Whether git repositories are repacked in the background: `on` or `off`',
   }),
+  keepHistoryObjects: setting('KEEP_HISTORY_OBJECTS', onOff, {
+    default: 'off',
+    meaning:
+      'Whether git keeps the commits that the log names after branches, tags and pull requests have left them: `on` or `off`. With `on`, past moments stay complete, and repositories only grow',
+  }),
   minFreeBytes: setting('MIN_FREE_BYTES', bytes('(0 for no reserve)', 0), {
     default: '128MiB',
     meaning:

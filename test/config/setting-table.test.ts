@@ -101,6 +101,15 @@ const cases: Record<SettingName, Case> = {
     ],
     invalid: [['yes', /is "yes", but must be on or off/]],
   },
+  KEEP_HISTORY_OBJECTS: {
+    key: 'keepHistoryObjects',
+    unset: false,
+    valid: [
+      ['on', true],
+      ['off', false],
+    ],
+    invalid: [['yes', /is "yes", but must be on or off/]],
+  },
   MAINTENANCE: {
     key: 'maintenance',
     unset: true,

@@ -19,7 +19,7 @@ import type { ExpectedRevision } from '../../events/store/event-store.ts'
 import { decodeBody, paceBody } from '../../git/http/request-body.ts'
 import { advertiseRefs, type GitService, isGitService, uploadPack } from '../../git/http/smart-http.ts'
 import { receivePack } from '../../git/push/receive-pack.ts'
-import { isServersRef } from '../../git/refs/names.ts'
+import { isHiddenRef, isServersRef } from '../../git/refs/names.ts'
 import type { RefChange } from '../../git/refs/refs.ts'
 import { sendGitProblem } from '../../http/answers/errors.ts'
 import { baseFor } from '../../http/requests/base-path.ts'
@@ -94,7 +94,8 @@ function checkChange(
   { ref, to }: RefChange,
   { problems, requireSigned, forwardOnly }: PushRules,
 ): void {
-  if (isServersRef(ref)) problems.set(ref, 'only the server moves the refs of pull requests')
+  if (isHiddenRef(ref)) problems.set(ref, 'only the server has refs with this name')
+  else if (isServersRef(ref)) problems.set(ref, 'only the server moves the refs of pull requests')
   // Tags, notes and other refs.
   if (!ref.startsWith('refs/heads/')) return
   const branch = ref.slice('refs/heads/'.length)

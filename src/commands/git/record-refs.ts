@@ -13,6 +13,7 @@ import { readRefs } from '../../git/refs/refs.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { append, eventsOf } from '../execution/append.ts'
 import type { CommandContext } from '../execution/command-context.ts'
+import { keepLeftObjects } from './keep-left-objects.ts'
 import { recordedRefs } from './recorded-refs.ts'
 import { refsUpdated } from './refs-updated.ts'
 
@@ -101,6 +102,7 @@ async function appendMoves(
   moved: readonly RefUpdate[],
   since: ExpectedRevision,
 ): Promise<void> {
+  await keepLeftObjects(services, repoId, moved)
   let expected = since
   let part = 0
   let events: GitEvent[] = []

@@ -7,8 +7,10 @@ import { GitFailed } from '../process/errors.ts'
 import type { Question } from '../process/limits.ts'
 import { type GitOptions, git } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
+import { isHiddenRef, VISIBLE_REFS } from '../refs/names.ts'
 
 const NEWLINE = 0x0a
+const ID_LENGTH = 40
 /** Time limit of a search, in milliseconds. */
 const SEARCH_MS = 60_000
 /** Batch size of object reads. */
@@ -30,7 +32,7 @@ export interface Tips {
 
 /** Arguments and lines of input by which git begins a walk at tips or, with `not`, leaves out what they reach. */
 function beginAt({ ids, arePast }: Tips, { not = false } = {}): { args: string[]; lines: string } {
-  if (!arePast) return { args: not ? ['--not', '--all'] : ['--all'], lines: '' }
+  if (!arePast) return { args: [...(not ? ['--not'] : []), ...VISIBLE_REFS], lines: '' }
   return { args: [], lines: [...ids].map((id) => `${not ? '^' : ''}${id}\n`).join('') }
 }
 
@@ -64,8 +66,11 @@ type SearchOptions = Pick<GitOptions, 'signal' | 'queue'>
 /** Returns the ids of all refs of the repository. */
 export async function tipsOf(dir: string, options: SearchOptions = {}): Promise<Tips> {
   const ids = new Set<string>()
-  const onOutput = splitAt(NEWLINE, (line) => void ids.add(line.toString('latin1')))
-  await checked(['for-each-ref', '--format=%(objectname)'], { ...options, dir, onOutput })
+  const onOutput = splitAt(NEWLINE, (line) => {
+    const text = line.toString('latin1')
+    if (!isHiddenRef(text.slice(ID_LENGTH + 1))) ids.add(text.slice(0, ID_LENGTH))
+  })
+  await checked(['for-each-ref', '--format=%(objectname) %(refname)'], { ...options, dir, onOutput })
   return { ids, fingerprint: fingerprintOf(ids) }
 }
 
@@ -194,7 +199,7 @@ export async function unreachedAmong(
     }
   }
   if (commits.size === 0) return unreached
-  const args = ['rev-list', '--stdin', '--not', '--all']
+  const args = ['rev-list', '--stdin', '--not', ...VISIBLE_REFS]
   const input = [...commits].map((id) => `${id}\n`).join('')
   const onOutput = splitAt(NEWLINE, (line) => {
     const id = line.toString('latin1')

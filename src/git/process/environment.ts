@@ -7,6 +7,8 @@ const CONFIG: GitConfig = [
   ['safe.directory', '*'],
   // An acknowledged ref must survive a power cut, and so must all objects that it leads to.
   ['core.fsync', 'committed,loose-object,pack-metadata,reference'],
+  // Neither clones nor pushes see the refs that only keep objects.
+  ['transfer.hideRefs', 'refs/mergelog/'],
   // git must not start maintenance on its own, and no hook may run by default.
   ['gc.auto', '0'],
   ['maintenance.auto', 'false'],

@@ -16,6 +16,7 @@ import { type PackIndex, readPackIndex } from '../objects/pack-index.ts'
 import type { SentPack } from '../objects/small-pack.ts'
 import { GitFailed, GitUnavailable } from '../process/errors.ts'
 import { splitAt } from '../process/split.ts'
+import { VISIBLE_REFS } from '../refs/names.ts'
 import { quotedPath, withStaging } from '../repository/staging.ts'
 import { idsBesidePaths, MAX_NEIGHBORS } from '../trees/tree-neighbors.ts'
 import { newTips, type PushRequest } from './push-request.ts'
@@ -163,7 +164,7 @@ async function walkNew(
       found.paths.add(text.slice(ID_LENGTH + 1))
     if (!sent.lookUp(id)) found.absent.push(id)
   })
-  const args = ['rev-list', '--objects', '--boundary', '--stdin', '--not', '--all']
+  const args = ['rev-list', '--objects', '--boundary', '--stdin', '--not', ...VISIBLE_REFS]
   const input = [tips.map((id) => `${id}\n`).join('')]
   try {
     await through(args, dir, { env: quarantine === '' ? {} : both, input, timeout }, async (output) => {

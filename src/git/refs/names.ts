@@ -9,8 +9,16 @@ export const ZERO_ID = '0'.repeat(40)
 /** The id of the empty tree, which git knows in every repository. */
 export const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
 
+/** Refs that clients do not see: see `kept-refs.ts`. */
+const HIDDEN = 'refs/mergelog/'
+
+export const isHiddenRef = (ref: string) => ref.startsWith(HIDDEN)
+
+/** Arguments of git commands for all refs but the hidden ones. */
+export const VISIBLE_REFS = [`--exclude=${HIDDEN}*`, '--all'] as const
+
 /** Whether only the server moves a ref: those of pull requests. */
-export const isServersRef = (ref: string) => ref.startsWith('refs/pull/')
+export const isServersRef = (ref: string) => ref.startsWith('refs/pull/') || isHiddenRef(ref)
 
 /** Whether a full name of a ref is the head of a pull request. */
 export const isPullHead = (ref: string) => /^refs\/pull\/[1-9]\d{0,14}\/head$/.test(ref)

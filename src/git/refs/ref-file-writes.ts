@@ -9,16 +9,15 @@ import { link, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { flushNames, makeBelow } from '../../storage/disk.ts'
 import { objectReaders } from '../objects/object-readers.ts'
+import { isServersRef } from './names.ts'
 import { readRefFiles } from './ref-files.ts'
 
-/** Only the server creates refs here, so no ref is named like a directory of another one. */
-const PULLS = 'refs/pull/'
 /** Refs that must point at commits. */
 const BRANCHES = 'refs/heads/'
 
-/** Creates a ref of a pull request at an existing object. */
+/** Creates one of the server's own refs at an existing object. None of them is named like a directory of another one. */
 export async function makeRefFile(dir: string, ref: string, sha: string): Promise<boolean> {
-  if (!ref.startsWith(PULLS)) return false
+  if (!isServersRef(ref)) return false
   const path = join(dir, ref)
   // git ignores files whose names begin with a point, and `removeLeftovers` removes locks.
   const written = join(dirname(path), `.${randomUUID()}.lock`)

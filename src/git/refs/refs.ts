@@ -6,7 +6,7 @@ import { GitFailed } from '../process/errors.ts'
 import { git, gitOutput } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
 import { freeLocks, LOCKED_WITH_REFS } from '../repository/leftovers.ts'
-import { checkedId, checkedRef, isServersRef, ZERO_ID } from './names.ts'
+import { checkedId, checkedRef, isHiddenRef, isServersRef, ZERO_ID } from './names.ts'
 import { makeRefFile, moveRefFile } from './ref-file-writes.ts'
 import { readRefFiles } from './ref-files.ts'
 
@@ -41,10 +41,10 @@ const ID_LENGTH = 40
 /** The directories that git never removes when they are empty. */
 const KEPT: ReadonlySet<string> = new Set(['refs/heads', 'refs/tags', 'refs', '.'])
 
-/** Returns all refs, or those below a prefix that ends with a slash (`refs/heads/`), sorted by name. */
+/** Returns all visible refs, or those below a prefix that ends with a slash (`refs/heads/`), sorted by name. */
 export async function listRefs(dir: string, prefix = 'refs/'): Promise<Ref[]> {
   if (prefix !== 'refs/') checkedRef(`${prefix}x`)
-  return await forEachRef(dir, [prefix])
+  return (await forEachRef(dir, [prefix])).filter(({ ref }) => !isHiddenRef(ref))
 }
 
 /** Returns the object id of a ref; null for a missing ref. */

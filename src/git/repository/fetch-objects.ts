@@ -4,7 +4,7 @@ import { exists } from '../../storage/disk.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 import { GitFailed, RepositoryMissing } from '../process/errors.ts'
 import { git } from '../process/run.ts'
-import { checkedId } from '../refs/names.ts'
+import { checkedId, VISIBLE_REFS } from '../refs/names.ts'
 import { listRefs } from '../refs/refs.ts'
 import { copyAsPack } from './staging.ts'
 
@@ -28,7 +28,7 @@ export async function fetchObjects(intoDir: string, fromDir: string, sha: string
 async function isReached(dir: string, sha: string): Promise<boolean> {
   const [commit] = await objectReaders.headers(dir, [sha], { peel: true })
   if (commit === undefined) return false
-  const args = ['rev-list', '--max-count=1', `${sha}^{commit}`, '--not', '--all', '--']
+  const args = ['rev-list', '--max-count=1', `${sha}^{commit}`, '--not', ...VISIBLE_REFS, '--']
   const { code, stdout, stderr } = await git(args, { dir, timeout: WALK_TIMEOUT })
   if (code === 0) return stdout.length === 0
   if (code === 128) return false

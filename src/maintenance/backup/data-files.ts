@@ -2,6 +2,7 @@
 import { mkdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
+import { keptRefs } from '../../git/refs/kept-refs.ts'
 import { isUuid } from '../../storage/attachments/files.ts'
 import { exists, namesIn } from '../../storage/disk.ts'
 import type { BackupContext } from './context.ts'
@@ -80,7 +81,7 @@ export async function missingAttachments(
 }
 
 /**
- * Copies new objects, writes the refs of the log, and checks that all reachable objects are copied. Resolves to the
+ * Copies new objects, writes the refs of the log and the hidden ones, and checks that all reachable objects are copied. Resolves to the
  * names of missing ones.
  */
 export async function finishRepositories(
@@ -88,12 +89,16 @@ export async function finishRepositories(
   repositories: ReadonlyMap<number, NamedRepository>,
 ): Promise<string[]> {
   const { dataDir, data, checked, onProgress } = context
+  // Read before the objects are copied, which then have all that these refs reach.
+  const kept = new Map<number, ReadonlyMap<string, string>>()
+  for (const id of repositories.keys()) kept.set(id, await keptRefs(join(dataDir, 'git', `${id}.git`)))
   const gone = await copyRepositories(context, 'repositories', [...repositories.keys()])
   const missing: string[] = []
   let done = 0
   await forEachConcurrently(
     repositories,
-    async ([id, named]) => {
+    async ([id, recorded]) => {
+      const named = { ...recorded, refs: new Map([...recorded.refs, ...(kept.get(id) ?? [])]) }
       onProgress({ step: 'checking repositories', done, total: repositories.size })
       done += 1
       const name = `git/${id}.git`

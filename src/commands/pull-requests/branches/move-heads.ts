@@ -17,6 +17,7 @@ import { adoptDefaultBranch } from '../../branches/adopt-default-branch.ts'
 import { pulls } from '../../execution/aggregates.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { forEachSettled } from '../../execution/for-each-settled.ts'
+import { keepLeftObjects } from '../../git/keep-left-objects.ts'
 import { recordRefs } from '../../git/record-refs.ts'
 import { movedContent } from '../../reviews/compare-content.ts'
 import type { MovedContent } from '../../reviews/outdated-reviews.decider.ts'
@@ -121,6 +122,7 @@ export async function moveHead(
         const from = await resolveRef(dir, ref)
         if ((await recordedTip(services, state.head)) !== to || current.status === 'none') return []
         await updateRef(dir, ref, { from, to })
+        await keepLeftObjects(services, repoId, [{ ref, from: state.head.sha, to }])
         const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff, ...(forced && { forced }) }
         const repository = await services.views.repositories.get(`${repoId}`)
         const after = { base: moved.mergeBase, head: to }
