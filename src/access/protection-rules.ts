@@ -93,6 +93,11 @@ async function statesOf(
   return matching.size === 0 ? ['pending'] : matching
 }
 
+/** Whether the required contexts of a protection include the context of a status. Without any, each one is required. */
+export const isRequiredContext = (contexts: readonly string[], name: string): boolean =>
+  contexts.length === 0 ||
+  contexts.some((context) => (isPattern(context) ? globMatches(context, name) : context === name))
+
 const FAILED: ReadonlySet<CommitState> = new Set(['error', 'failure', 'warning'])
 
 function worst(states: readonly CommitState[]): ChecksOutcome {

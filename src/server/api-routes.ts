@@ -91,6 +91,7 @@ import { notificationQueryRoutes } from '../queries/notifications/notifications.
 import { subscriptionQueryRoutes } from '../queries/notifications/subscriptions.ts'
 import { organizationQueryRoutes } from '../queries/organizations/organizations.ts'
 import { teamQueryRoutes } from '../queries/organizations/teams.ts'
+import { evidenceRoutes } from '../queries/pull-requests/evidence/routes.ts'
 import { pullByBranchesRoutes } from '../queries/pull-requests/pull-by-branches.ts'
 import { pullDiffRoutes, pullGitRoutes } from '../queries/pull-requests/pull-git.ts'
 import { pullQueryRoutes } from '../queries/pull-requests/pulls.ts'
@@ -197,6 +198,7 @@ export const API_ROUTES: readonly Routes[] = [
   pullByBranchesRoutes,
   pullDiffRoutes,
   pullGitRoutes,
+  evidenceRoutes,
   reviewRoutes,
   reviewRequestRoutes,
   conversationRoutes,

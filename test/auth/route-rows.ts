@@ -687,6 +687,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: { index: pull },
     query: { from: '0', to: '0' },
   })),
+  [`GET ${REPO}/pulls/:index/evidence`]: row('read 404', pullIndex),
   [`POST ${REPO}/pulls`]: row('read-signed-in 201', async ({ make }) => ({
     body: { head: await make.branch(), base: 'main', title: 'A pull request' },
   })),

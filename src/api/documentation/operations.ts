@@ -26,7 +26,7 @@ const ROWS: ReadonlyMap<string, OperationRow> = new Map(
 
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
   history: 'The recorded events of issues, pull requests, repositories and the site, also as a live stream',
-  replay: 'Earlier states of issues and pull requests, and their differences',
+  replay: 'Earlier states of issues and pull requests, their differences, and the evidence of merges',
   upgrade: 'Upgrade plans as the Cosmos SDK has them, and their administration',
   repository: 'Repositories with their branches, commits, files, pull requests, reviews and releases',
   issue: 'Issues, comments, labels, milestones and attachments',
