@@ -15,6 +15,7 @@ const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
   ['set-password', async () => (await import('./commands/set-password.ts')).addSetPassword],
   ['erase', async () => (await import('./commands/erase.ts')).addErase],
   ['verify', async () => (await import('./commands/verify.ts')).addVerify],
+  ['log-key', async () => (await import('./commands/log-key.ts')).addLogKey],
   ['rebuild', async () => (await import('./commands/rebuild.ts')).addRebuild],
   ['maintain', async () => (await import('./commands/maintain.ts')).addMaintain],
   ['backup', async () => (await import('./commands/backup.ts')).addBackup],

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { type Config, loadConfig } from '../../config/config.ts'
 import { LOG_START } from '../../events/store/event-store.ts'
+import type { CheckpointOptions } from '../../maintenance/verify/checkpoints.ts'
 import { fileChecks } from '../../maintenance/verify/file-checks.ts'
 import { asLogBroken, LogBroken } from '../../maintenance/verify/replay.ts'
 import type { VerifyReport } from '../../maintenance/verify/report.ts'
@@ -12,6 +13,7 @@ import { verifyServer } from '../../maintenance/verify/verify.ts'
 import { READ_MODELS } from '../../projections/views/views.ts'
 import { eventsFile, viewsFile } from '../../server/stores.ts'
 import { BrokenFile } from '../../storage/sqlite/sqlite.ts'
+import { checkpointArgument, verifierKeyArgument } from '../checkpoint-arguments.ts'
 import { CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { openTexts, openViews, requireLog } from '../open-log.ts'
@@ -42,8 +44,13 @@ async function openStores(config: Config) {
 
 const isEmpty = (file: string) => statSync(file).size === 0
 
+interface Wanted {
+  deep: boolean
+  checkpoints: CheckpointOptions
+}
+
 /** @throws the signal's reason when it is aborted */
-async function verify(signal: AbortSignal, deep: boolean): Promise<VerifyReport> {
+async function verify(signal: AbortSignal, { deep, checkpoints }: Wanted): Promise<VerifyReport> {
   const config = loadConfig(process.env)
   const { dataDir } = config
   const { events, readStore, files, failure } = await openStores(config)
@@ -58,6 +65,7 @@ async function verify(signal: AbortSignal, deep: boolean): Promise<VerifyReport>
         scratchDir: tmpdir(),
         // Beside servers it may run where their files are not.
         ...(existsSync(join(dataDir, 'git')) && { dataFiles: { dataDir, deep } }),
+        checkpoints,
         files: fileChecks(files, AbortSignal.any([signal, ended.signal])),
         onProgress: ({ phase, done, total }) => onProgress({ step: STEPS[phase], done, total }),
         signal,
@@ -73,9 +81,9 @@ async function verify(signal: AbortSignal, deep: boolean): Promise<VerifyReport>
 }
 
 /** The report; also when the log can't be opened. */
-async function verifyReport(signal: AbortSignal, deep: boolean): Promise<VerifyReport> {
+async function verifyReport(signal: AbortSignal, wanted: Wanted): Promise<VerifyReport> {
   try {
-    return await verify(signal, deep)
+    return await verify(signal, wanted)
   } catch (error) {
     const problem = asLogBroken(error)
     if (!(problem instanceof LogBroken)) throw error
@@ -91,6 +99,7 @@ async function verifyReport(signal: AbortSignal, deep: boolean): Promise<VerifyR
         soundUpTo: LOG_START,
         streams: 0,
         erased: 0,
+        checkpoints: 0,
         difference: problem.problem,
       },
       views: { documents: 0, models },
@@ -126,6 +135,9 @@ function differenceIn({ log, views, files }: VerifyReport): string | undefined {
     const at = where.length === 0 ? '' : ` at ${where.join(', ')}`
     return `the log is not sound${at}: ${problem}. It is sound up to position ${log.soundUpTo} (${log.events} events); restore it from a backup`
   }
+  if (log.rewritten !== undefined) {
+    return `the hash chains of the log are sound, but it is not the log that was signed: ${log.rewritten}`
+  }
   if (log.lostTexts !== undefined) {
     const lines = log.lostTexts.map(
       ({ stream, revision, position, problem }) => `position ${position}, ${stream}@${revision}: ${problem}`,
@@ -151,8 +163,18 @@ function differenceIn({ log, views, files }: VerifyReport): string | undefined {
   return `log and read models are sound, but ${lines.length === 1 ? 'a file is' : 'files are'} not as the log says; restore from a backup. ${lines.join('; ')}`
 }
 
-async function verifyCommand({ json, deep = false }: { json?: true; deep?: boolean }): Promise<void> {
-  const report = await abortedBySignals((signal) => verifyReport(signal, deep))
+interface Options {
+  json?: true
+  deep?: boolean
+  since?: string
+  key?: string
+}
+
+async function verifyCommand({ json, deep = false, since: file, key: given }: Options): Promise<void> {
+  const key = given === undefined ? undefined : await verifierKeyArgument(given)
+  const since = file === undefined ? undefined : await checkpointArgument(file, key)
+  const checkpoints = { ...(since && { since }), ...(key && { key }) }
+  const report = await abortedBySignals((signal) => verifyReport(signal, { deep, checkpoints }))
   const { log, views, files } = report
   if (json) console.log(JSON.stringify(report))
   else if (report.sound) {
@@ -161,6 +183,13 @@ async function verifyCommand({ json, deep = false }: { json?: true; deep?: boole
     console.log(`       ${views.documents} documents of ${views.models.length} read models`)
     if (files !== undefined && files.files > 0) {
       console.log(`       ${files.files} attached and large files${deep ? ', the large ones read' : ''}`)
+    }
+    if (log.checkpoints > 0) console.log(`       ${log.checkpoints} signed checkpoints agree with it`)
+    if (since !== undefined) {
+      const checked = key === undefined ? ' (the signature was not checked: --key)' : ''
+      console.log(
+        `       it starts with the ${since.size} events of the checkpoint of ${printable(since.origin)}${checked}`,
+      )
     }
     for (const { stream, revision } of log.others ?? []) {
       console.log(
@@ -183,6 +212,22 @@ export function addVerify(program: Command): void {
     )
     .option('--json', 'print the report as JSON')
     .option('--deep', 'read the large files (git LFS), and compare their hashes')
-    .addHelpText('after', usage(['mergelog verify', 'mergelog verify --json | jq .log'], STORE_SETTINGS))
+    .option(
+      '--since <file>',
+      'prove that the log only grew since this signed checkpoint (a file, or - for standard input)',
+    )
+    .option('--key <key>', 'check the signatures of checkpoints by this verifier key (or a file with it)')
+    .addHelpText(
+      'after',
+      usage(
+        [
+          'mergelog verify',
+          'mergelog verify --json | jq .log',
+          'curl -s https://git.example.org/api/v1/log/checkpoint > checkpoint',
+          'mergelog verify --since checkpoint --key log.pub',
+        ],
+        STORE_SETTINGS,
+      ),
+    )
     .action(verifyCommand)
 }

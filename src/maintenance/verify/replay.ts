@@ -58,7 +58,7 @@ export interface ReplayOptions {
   /** Opens the texts of the events. */
   texts: Pick<SealedTexts, 'opened'>
   /** Takes each sound event once, as it is stored. */
-  onSound?: (event: RecordedEvent) => void
+  onSound: (event: RecordedEvent) => void
   signal: AbortSignal | undefined
 }
 
@@ -71,7 +71,7 @@ export function createReplay({ events, chains, documents, texts, onSound, signal
     if (event.position <= chains.position()) return
     const problem = chains.next(event)
     if (problem !== undefined) throw new LogBroken(problem)
-    onSound?.(event)
+    onSound(event)
   }
 
   async function fold(batch: readonly RecordedEvent[], models: ReadonlyMap<ReadModel, Position>) {

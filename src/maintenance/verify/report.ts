@@ -12,7 +12,11 @@ export interface VerifyReport {
     events: number
     soundUpTo: Position
     streams: number
+    /** Number of signed checkpoints that the log agrees with. */
+    checkpoints: number
     difference?: LogProblem
+    /** Why the log is not the one of a checkpoint, although its hash chains are sound. */
+    rewritten?: string
     /** Events of other applications in our streams, or like ours in theirs, at most 100. They are not read. */
     others?: readonly { stream: string; revision: number }[]
     /** Number of events with recorded erasure and destroyed keys. */

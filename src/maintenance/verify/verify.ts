@@ -12,6 +12,7 @@ import type { ReadSnapshot, ReadStore } from '../../projections/store/read-store
 import { openSqliteReadStore } from '../../projections/store/sqlite/sqlite.ts'
 import { BrokenFile } from '../../storage/sqlite/sqlite.ts'
 import { createChains } from './chains.ts'
+import { type CheckpointOptions, createCheckpointChecks } from './checkpoints.ts'
 import type { DocumentDifference } from './compare.ts'
 import { comparable, compareModel, documentsOf, targetsOf } from './compare-models.ts'
 import type { FileChecks } from './file-checks.ts'
@@ -45,6 +46,8 @@ export interface VerifyOptions {
   files?: FileChecks
   /** Location of the files that the log names. Without it they are not checked. */
   dataFiles?: DataFilesOptions
+  /** How to compare the log with its signed checkpoints. */
+  checkpoints?: CheckpointOptions
   /** Called at most every 100 ms, and at the end of each phase. */
   onProgress?: (progress: VerifyProgress) => void
   signal?: AbortSignal
@@ -110,6 +113,7 @@ async function verifyWith(
     models,
     files,
     dataFiles,
+    checkpoints = {},
     onProgress = () => {},
     signal,
   } = options
@@ -119,10 +123,11 @@ async function verifyWith(
   const chains = createChains({ hasGaps: files?.log === undefined })
   const texts = createSealedTexts(events, keys)
   const named = dataFiles && createNamedFiles(dataFiles)
+  const signed = await createCheckpointChecks(events, checkpoints)
   let compared = 0
   let erased = 0
   const report = (found: Partial<Found>): VerifyReport => {
-    const { log, lost, lostTexts, ...views } = found
+    const { log, rewritten, lost, lostTexts, ...views } = found
     const counts = chains.counts()
     const others = chains.others()
     return {
@@ -131,6 +136,8 @@ async function verifyWith(
         ...counts,
         soundUpTo: chains.position(),
         erased,
+        checkpoints: signed.agreed(),
+        ...(rewritten !== undefined && { rewritten }),
         ...(lostTexts && { lostTexts }),
         ...(log && { difference: log }),
         ...(lost && { lost }),
@@ -166,7 +173,10 @@ async function verifyWith(
       chains,
       documents,
       texts,
-      ...(named && { onSound: named.add }),
+      onSound(event) {
+        signed.add(event)
+        named?.add(event)
+      },
       signal,
     })
     const wanted = new Map([...stored].map(([model, position]) => [model, Math.min(position, end)]))
@@ -177,6 +187,9 @@ async function verifyWith(
       return report({ log: fileProblem })
     }
     if (beyond !== undefined) return report({ log: cutOff(...beyond, last) })
+
+    const rewritten = signed.problem()
+    if (rewritten !== undefined) return report({ rewritten })
 
     // The embedded log cannot lose a stream: the check of its file has counted the events.
     const lost =
@@ -237,6 +250,7 @@ async function requireEnd(replay: Replay, models: readonly ReadModel[], end: Pos
 
 interface Found {
   log: LogProblem
+  rewritten: string
   lost: readonly LogProblem[]
   lostTexts: readonly LogProblem[]
   difference: DocumentDifference
