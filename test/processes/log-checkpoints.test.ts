@@ -135,6 +135,21 @@ t.test('each event of a checkpoint has an inclusion proof, and no later event ha
   t.equal(await checkpoints?.inclusionProof(1_000_000), undefined)
 })
 
+t.test('a checkpoint is in the history of the site, and not in that of a repository', async (t) => {
+  const { settings } = await newLogSigner(t.testdir({}))
+  const server = await startTestServer(t, settings)
+  await createRepository(server, 'app')
+  await firstCheckpoint(server)
+  const historyOf = async (login: string, path: string) => {
+    const headers = { authorization: basic(login) }
+    const answer = await fetch(`${server.listensAt}/api/v1${path}?limit=50`, { headers })
+    t.equal(answer.status, 200)
+    return answer.text()
+  }
+  t.match(await historyOf('admin', '/admin/history'), /LogCheckpointSigned/)
+  t.notMatch(await historyOf('alice', '/repos/alice/app/history'), /LogCheckpointSigned/)
+})
+
 t.test('without LOG_SIGNING_KEY nothing is signed, and the routes tell why', async (t) => {
   const server = await startTestServer(t)
   t.equal(server.services.checkpoints, undefined)
