@@ -11,6 +11,7 @@ const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
   ['demo', async () => (await import('./commands/demo.ts')).addDemo],
   ['history', async () => (await import('./commands/history.ts')).addHistory],
   ['replay', async () => (await import('./commands/replay.ts')).addReplay],
+  ['evidence', async () => (await import('./commands/evidence.ts')).addEvidence],
   ['upgrade', async () => (await import('./commands/upgrade.ts')).addUpgrade],
   ['set-password', async () => (await import('./commands/set-password.ts')).addSetPassword],
   ['erase', async () => (await import('./commands/erase.ts')).addErase],

@@ -131,10 +131,33 @@ export async function askToErase(
   )
 }
 
-/** @throws NoServer, or CommandFailed when the connection broke */
-async function send(url: string, authorization: string, body: object): Promise<Response> {
+/**
+ * Fetches the document of a merge's evidence.
+ * @throws NoServer when no server answers at the address
+ * @throws CommandFailed when the server refuses
+ */
+export async function askForEvidence(
+  server: string,
+  authorization: string,
+  { owner, repo, index }: { owner: string; repo: string; index: number },
+): Promise<string> {
+  const path = [owner, repo].map(encodeURIComponent).join('/')
+  const url = `${server}/api/v1/repos/${path}/pulls/${index}/evidence?format=document`
+  const answer = await send(url, authorization)
+  const text = await answer.text().catch((error: unknown) => {
+    throw serverStopped(error)
+  })
+  if (answer.status === 200) return text
+  throw new CommandFailed(`${url} answered ${answer.status}: ${messageIn(text).slice(0, 1000)}`)
+}
+
+/** Sends a GET, or a POST with a body. @throws NoServer, or CommandFailed when the connection broke */
+async function send(url: string, authorization: string, body?: object): Promise<Response> {
   const headers = { authorization, 'content-type': 'application/json' }
-  const asking = fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })
+  const asking =
+    body === undefined
+      ? fetch(url, { headers: { authorization } })
+      : fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })
   return asking.catch((error: unknown) => {
     const cause = error instanceof Error ? error.cause : undefined
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined

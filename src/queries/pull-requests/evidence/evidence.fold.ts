@@ -16,9 +16,16 @@ import {
   reviewChanges,
 } from '../../../projections/models/reviews/review-facts.ts'
 
-/** Events of reviews, without comments. */
+/** Events of reviews, without comments and drafts: these do not count for a merge. */
 type ReviewEvent = RecordedOf<
-  Exclude<keyof typeof reviewChanges, 'ReviewCommentDrafted' | 'ReviewCommentAdded' | 'ReviewCommentResolved'>
+  Exclude<
+    keyof typeof reviewChanges,
+    | 'ReviewDrafted'
+    | 'ReviewDraftDiscarded'
+    | 'ReviewCommentDrafted'
+    | 'ReviewCommentAdded'
+    | 'ReviewCommentResolved'
+  >
 >
 type ProtectionEvent = RecordedOf<'BranchProtectionSet' | 'BranchProtectionRemoved'>
 type MergedEvent = RecordedOf<'PullRequestMerged'>
@@ -76,8 +83,6 @@ const CHANGES: Handlers<
   MergeScheduled: (_, event) => ({ schedule: event }),
   MergeScheduleCanceled: ended,
   ScheduledMergeRefused: ended,
-  ReviewDrafted: reviewed,
-  ReviewDraftDiscarded: reviewed,
   ReviewSubmitted: reviewed,
   ReviewDeleted: reviewed,
   ReviewDismissed: reviewed,

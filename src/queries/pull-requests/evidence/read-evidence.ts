@@ -26,13 +26,22 @@ const MAX_PUSHES = 1000
 const MAX_PROTECTIONS = 10_000
 /** Number of positions that are looked up together. */
 const CHUNK = 100
-/** Maximum size of the sealed texts of one evidence, in characters. */
-const MAX_TEXT = 32 * 1024 * 1024
+/** Maximum size of the events of one document, in characters. */
+const MAX_DOCUMENT = 16 * 1024 * 1024
+/** Maximum number of other events that a document names. */
+const MAX_OMITTED = 100_000
 
 /** A stored event, as it is and decoded without its texts. */
 export interface EvidenceEvent {
   stored: RecordedEvent
   event: Recorded<DomainEvent>
+}
+
+export interface Evidence {
+  /** In the order of the log. */
+  events: EvidenceEvent[]
+  /** The other events of the pull request up to its merge. Only for a document. */
+  omitted: { revision: number; hash: string }[]
 }
 
 const evidenceEvent = (stored: RecordedEvent): EvidenceEvent => ({
@@ -41,26 +50,26 @@ const evidenceEvent = (stored: RecordedEvent): EvidenceEvent => ({
 })
 
 /**
- * Reads the events of a pull request's evidence, in the order of the log; undefined when it is not merged. `texts`: whether
- * to keep the sealed texts, for a document.
- * @throws StoreUnavailable, UnreadableEvent, the reason of `client.gone`, and Refused (unprocessable) for too many texts
+ * Reads the events of a pull request's evidence; undefined when it is not merged. A document needs the whole stored events.
+ * @throws StoreUnavailable, UnreadableEvent, the reason of `client.gone`, and Refused (unprocessable) when there are too
+ *   many events for a document
  */
 export async function readEvidence(
   services: EvidenceServices,
   pull: IssueRef,
   client: ReplayClient,
-  { texts }: { texts: boolean },
-): Promise<EvidenceEvent[] | undefined> {
-  const kept = await pullEvents(services, pull, client, texts)
-  const merge = mergeIn(kept.map(({ event }) => event))
+  { forDocument }: { forDocument: boolean },
+): Promise<Evidence | undefined> {
+  const { events, omitted } = await pullEvents(services, pull, client, forDocument)
+  const merge = mergeIn(events.map(({ event }) => event))
   if (merge === undefined) return undefined
   const [protection, statuses, move] = await Promise.all([
     protectionOf(services, pull.repoId, merge),
     statusesOf(services, pull.repoId, merge, client),
     moveOf(services, pull.repoId, merge),
   ])
-  const all = [...kept, ...statuses, ...[protection, move].filter((found) => found !== undefined)]
-  return all.sort((a, b) => a.event.position - b.event.position)
+  const all = [...events, ...statuses, ...[protection, move].filter((found) => found !== undefined)]
+  return { events: all.sort((a, b) => a.event.position - b.event.position), omitted }
 }
 
 /** Reads the stream of the pull request up to its merge. */
@@ -68,23 +77,28 @@ async function pullEvents(
   { texts: { stored } }: EvidenceServices,
   { repoId, index }: IssueRef,
   client: ReplayClient,
-  texts: boolean,
-): Promise<EvidenceEvent[]> {
-  const kept: EvidenceEvent[] = []
+  forDocument: boolean,
+): Promise<Evidence> {
+  const events: EvidenceEvent[] = []
+  const omitted: Evidence['omitted'] = []
   let size = 0
   for await (const batch of streamBatches(stored, pullStream(repoId, index), { from: 0 }, client)) {
     for (const recorded of batch) {
-      if (!isPullEvidence(recorded)) continue
-      const event = decode(withoutTexts(recorded))
-      if (texts) size += JSON.stringify(recorded.data).length
-      if (size > MAX_TEXT) {
-        throw new Refused(refuse.unprocessable('the evidence has more texts than fit into a document'))
+      if (!isPullEvidence(recorded)) {
+        const { revision, metadata } = recorded
+        if (forDocument) omitted.push({ revision, hash: metadata.hash ?? '' })
+        continue
       }
-      kept.push({ stored: texts ? recorded : withoutTexts(recorded), event })
-      if (event.type === 'PullRequestMerged') return kept
+      const event = decode(withoutTexts(recorded))
+      if (forDocument) size += JSON.stringify(recorded.data).length
+      if (size > MAX_DOCUMENT || omitted.length > MAX_OMITTED) {
+        throw new Refused(refuse.unprocessable('the pull request has more events than fit into a document'))
+      }
+      events.push({ stored: forDocument ? recorded : withoutTexts(recorded), event })
+      if (event.type === 'PullRequestMerged') return { events, omitted }
     }
   }
-  return kept
+  return { events, omitted }
 }
 
 /** Finds the protection that applied, by the index of the repository's history. */
