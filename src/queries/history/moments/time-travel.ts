@@ -61,6 +61,9 @@ function kindOf(url: string): Kind | undefined {
   return url === OF_USER ? 'user' : undefined
 }
 
+/** Whether a route can answer from the past. `url` is its pattern. */
+export const canShowPast = (url: string): boolean => kindOf(url) !== undefined
+
 /** Whether the route's own query has a parameter `at`: replays. */
 function hasOwnMoment({ routeOptions }: FastifyRequest): boolean {
   const query: unknown = routeOptions.schema?.querystring
@@ -82,7 +85,7 @@ function wantedBy(request: FastifyRequest): WantedMoment | null {
   const ofQuery = fieldOf(request.query, 'at')
   if (ofHeader === undefined && (ofQuery === undefined || hasOwnMoment(request))) return null
   if (!READS.has(method)) throw unprocessable('only reads can name a moment; the past cannot be changed')
-  if (kindOf(routeOptions.url ?? '') === undefined) throw unprocessable('this route cannot show the past')
+  if (!canShowPast(routeOptions.url ?? '')) throw unprocessable('this route cannot show the past')
   if (ofHeader !== undefined && ofQuery !== undefined) {
     throw unprocessable(`cannot be given together with the header ${HEADER}`)
   }
