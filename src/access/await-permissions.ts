@@ -3,7 +3,7 @@ import { modelStopped, Refused, refuse } from '../errors/refusal.ts'
 import type { Services } from '../services/services.ts'
 
 /** Read models that permissions depend on. */
-const PERMISSION_MODELS: ReadonlySet<string> = new Set(['accounts', 'tokens', 'repositories', 'pulls'])
+const ACCESS_MODELS: ReadonlySet<string> = new Set(['accounts', 'tokens', 'repositories', 'pulls'])
 
 /**
  * Waits until the permission documents have all present events of the log, so that a permission revoked before the
@@ -19,9 +19,7 @@ export async function awaitPermissions({
   const reached = await projector.waitFor(end, config.projectionWaitMs)
   const stopped = projector
     .status()
-    .find(
-      ({ name, position, stopped }) => stopped !== undefined && position < end && PERMISSION_MODELS.has(name),
-    )
+    .find(({ name, position, stopped }) => stopped !== undefined && position < end && ACCESS_MODELS.has(name))
   if (stopped !== undefined) {
     throw new Refused(modelStopped(`the read model ${stopped.name}, which has the permissions, has stopped`))
   }

@@ -11,10 +11,10 @@ import type { RepositoryDocument } from '../projections/models/repositories/repo
 import type { AccountDocument } from '../projections/models/users/accounts.fold.ts'
 import type { View } from '../projections/views/view.ts'
 import type { AnswerServices } from '../services/services.ts'
+import { cachedWire } from './cached-wires.ts'
 import { type LabelWire, labelScopesOf, labelWire } from './labels/labels.ts'
 import { type MilestoneWire, milestoneWire } from './milestones/milestones.ts'
 import { type PlainTeamWire, teamsById } from './organizations/teams.ts'
-import { remembered } from './remembered.ts'
 import { measuredOf, type PlainRepositoryWire, repositoryWire } from './repositories/repositories.ts'
 import { type UserWire, userWire } from './users/users.ts'
 
@@ -61,7 +61,7 @@ export interface RelatedDocuments {
   publicUrl: string
 }
 
-const repositoryForm = remembered(
+const repositoryForm = cachedWire(
   (
     repository: RepositoryDocument,
     owner: AccountDocument,
@@ -71,9 +71,9 @@ const repositoryForm = remembered(
     language: string,
   ) => repositoryWire(repository, owner, access, publicUrl, { size, language }),
 )
-const userForm = remembered((account: AccountDocument, publicUrl: string) => userWire(account, publicUrl))
-const labelForm = remembered(labelWire)
-const milestoneForm = remembered(milestoneWire)
+const userForm = cachedWire((account: AccountDocument, publicUrl: string) => userWire(account, publicUrl))
+const labelForm = cachedWire(labelWire)
+const milestoneForm = cachedWire(milestoneWire)
 
 const keysOf = (ids: readonly number[]) => [...new Set(ids.map(String))]
 

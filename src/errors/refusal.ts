@@ -30,7 +30,7 @@ export const refuse = {
   /** The resource was renamed. */
   moved: (moved: NonNullable<RefusalOf<'moved'>['moved']>): RefusalOf<'moved'> => ({
     refused: 'moved',
-    message: `it is ${moved.to.join('/')} now`,
+    message: `the name is ${moved.to.join('/')} now`,
     moved,
   }),
   invalid: refusal('invalid'),

@@ -61,7 +61,7 @@ export async function recoverPushes(services: Services): Promise<void> {
     const repoId = Number(marker.key)
     await services
       .runExclusive(refLockKey(repoId), () => recoverPush(services, repoId, marker))
-      .catch((error: unknown) => notRecovered(services, marker, error))
+      .catch((error: unknown) => reportFailure(services, marker, error))
   }
 }
 
@@ -87,18 +87,18 @@ async function recoverPush(services: Services, repoId: number, marker: PushMarke
       await finishRenameInPulls(services, rename, renamedAt)
     }
     await pushJournal.finish(marker)
-    log.info({ repoId, moved }, 'recorded a push that was cut off')
+    log.info({ repoId, moved }, 'recorded an interrupted push')
   } catch (error) {
-    notRecovered(services, marker, error)
+    reportFailure(services, marker, error)
   }
 }
 
-function notRecovered({ pushJournal, log }: Services, marker: PushMarker, error: unknown): void {
+function reportFailure({ pushJournal, log }: Services, marker: PushMarker, error: unknown): void {
   const reason = error instanceof Error ? error.message : String(error)
   // Report the same failure once.
   if (!pushJournal.failed(marker, reason)) return
   const repoId = Number(marker.key)
-  log.error({ err: error, repoId }, 'a push that was cut off cannot be recorded; it will be tried again')
+  log.error({ err: error, repoId }, 'an interrupted push cannot be recorded; it will be retried')
 }
 
 /**
@@ -119,11 +119,11 @@ async function recoverMerge(services: Services, { repoId, index }: IssueRef): Pr
     if (state.status !== 'open' || state.merging === null) return
     await services.runExclusive(refLockKey(repoId), () => pushJournal.clean(gitDirOf(services, repoId)))
     const refusal = await finishMerge(services, recoveryContext(), state)
-    log.info({ repoId, index, failure: refusal?.message }, 'finished a merge that was cut off')
+    log.info({ repoId, index, failure: refusal?.message }, 'finished an interrupted merge')
   } catch (error) {
     // Without the log all merges must be retried.
     if (error instanceof StoreUnavailable) throw error
-    log.error({ err: error, repoId, index }, 'a merge that was cut off cannot be finished')
+    log.error({ err: error, repoId, index }, 'an interrupted merge cannot be finished; it will be retried')
   }
 }
 
@@ -134,7 +134,7 @@ export async function recoverErasures(services: Services): Promise<void> {
       await finishErasure(services, recoveryContext(), erasure)
     } catch (error) {
       const { repoId, index } = erasure
-      services.log.warn({ err: error, repoId, index }, 'an erasure is not finished; it will be tried again')
+      services.log.warn({ err: error, repoId, index }, 'an erasure cannot be finished; it will be retried')
     }
   })
 }
@@ -143,7 +143,7 @@ export async function recoverErasures(services: Services): Promise<void> {
  * Recovers what a dead node has left of a repository (pushes or merges, by the kind of the lock) before another node
  * uses the lock. Other locks need no recovery.
  */
-export async function takeOverTurn(services: Services, key: string): Promise<void> {
+export async function recoverUnderLock(services: Services, key: string): Promise<void> {
   const repoId = Number(/ (\d+)$/.exec(key)?.[1])
   if (key === refLockKey(repoId)) {
     await services.pushJournal.clean(gitDirOf(services, repoId))

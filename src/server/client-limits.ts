@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { addressesIn } from '../config/address-ranges.ts'
 import type { Config } from '../config/config.ts'
-import { limitUnreadAnswers } from '../http/answers/unread-answers.ts'
+import { limitUnreadBytes } from '../http/answers/unread-bytes.ts'
 import { limitChunks } from '../http/bodies/body-chunks.ts'
 import { limitBodies } from '../http/bodies/request-bodies.ts'
 import { limitConnections } from '../http/connections/connections.ts'
@@ -27,7 +27,7 @@ export function limitClients(app: FastifyInstance, config: Config, leaving: Abor
   limitChunks(app)
   refuseAmbiguous(app)
   if (isProxy !== undefined) limitProxiedRequests(app, clients, isProxy)
-  const unreadBytes = limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })
+  const unreadBytes = limitUnreadBytes(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })
   const arriving = limitBodies(app, { ...bytes, timeoutMs: config.requestTimeoutMs })
   return { connections, unreadBytes, arriving }
 }

@@ -24,7 +24,7 @@ import { tracedProcess } from '../observability/traced-processes.ts'
 import type { Tracing } from '../observability/tracing.ts'
 import { createBackground } from '../processes/background.ts'
 import { refuseMissingDisks } from '../processes/missing-disks.ts'
-import { recoverPushes, takeOverTurn } from '../processes/recovery.ts'
+import { recoverPushes, recoverUnderLock } from '../processes/recovery.ts'
 import { createRecoveryRounds } from '../processes/recovery-rounds.ts'
 import { createDiskUsage } from '../projections/installation/disk-usage.ts'
 import { openLogTree } from '../projections/installation/log-tree.ts'
@@ -115,7 +115,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     openNodes(config, {
       log,
       isReady: () => recovery.isComplete() && !signal.aborted,
-      takeOver: (key) => takeOverTurn(services, key),
+      takeOver: (key) => recoverUnderLock(services, key),
     }),
   )
   const stores = await inStart(() => openReadStores(config, nodes))

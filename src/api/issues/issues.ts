@@ -19,6 +19,7 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { notFoundIn } from '../../projections/views/view.ts'
 import type { AnswerServices, Services } from '../../services/services.ts'
 import { AttachmentWire, attachmentWire } from '../attachments/attachments.ts'
+import { cachedRow } from '../cached-rows.ts'
 import { type LabelWire, labelsByIds, labelWire } from '../labels/labels.ts'
 import { Nullable } from '../nullable.ts'
 import {
@@ -27,7 +28,6 @@ import {
   readableRepositories,
   relatedDocuments,
 } from '../related-documents.ts'
-import { rememberedRow } from '../remembered-rows.ts'
 import { DISCUSSION_WIRE, discussionWire } from './discussions.ts'
 
 export const IssueParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
@@ -92,7 +92,7 @@ function issueWire(issue: IssueDocument, related: RelatedDocuments): Static<type
   })
 }
 
-const issueRow = rememberedRow(issueWire)
+const issueRow = cachedRow(issueWire)
 
 /** Returns the issue or pull request with that number. @throws Refused (not found) */
 export async function issueFor(

@@ -15,6 +15,7 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import type { AnswerServices } from '../../services/services.ts'
+import { cachedRow } from '../cached-rows.ts'
 import { DISCUSSION_WIRE, discussionWire } from '../issues/discussions.ts'
 import { Nullable } from '../nullable.ts'
 import { PlainTeamWire } from '../organizations/teams.ts'
@@ -25,7 +26,6 @@ import {
   readableRepositories,
   relatedDocuments,
 } from '../related-documents.ts'
-import { rememberedRow } from '../remembered-rows.ts'
 import { type PlainRepositoryWire, RepositoryWire } from '../repositories/repositories.ts'
 import { UserWire } from '../users/users.ts'
 
@@ -112,7 +112,7 @@ function wireOf(pull: PullDocument, related: RelatedDocuments): Static<typeof Pu
   })
 }
 
-const pullRow = rememberedRow(wireOf)
+const pullRow = cachedRow(wireOf)
 
 /** Pull requests of one repository. `source`: by default the documents as they are now. */
 export async function pullWires(

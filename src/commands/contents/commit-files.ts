@@ -61,14 +61,11 @@ export async function commitFiles(
   }
   const { id: repoId, ownerId, ownerLogin } = repository
   const bytes = changes.reduce((sum, { content }) => sum + bytesOf(content ?? []), COMMIT_BYTES)
-  const reservation = await reserveSpace(services, {
-    owner: { id: ownerId, login: ownerLogin },
-    repoId,
-    bytes,
-  })
+  const space = { owner: { id: ownerId, login: ownerLogin }, repoId, bytes }
+  const reservation = await reserveSpace(services, space)
   let isDone = false
   try {
-    const stored = await storeContents(gitDirOf(services, repoId), changes)
+    const files = await storeContents(gitDirOf(services, repoId), changes)
     const sha = await withRefLock(services, repoId, async (since) => {
       const before = await moveOfEarlierAttempt(services, context, repoId, STEP)
       if (before?.type === 'RefsUpdated') return before.data.refs[0]?.to ?? ''
@@ -76,12 +73,7 @@ export async function commitFiles(
       await awaitPermissions(services)
       const committer = await requesterNow(request)
       await requireMayCommit(services, repoId, committer, options.newBranch)
-      const { from, to } = await makeCommit(services, context, {
-        repoId,
-        committer,
-        options,
-        changes: stored,
-      })
+      const { from, to } = await makeCommit(services, context, { repoId, committer, options, changes: files })
       if (from === null) requireBranchName('new_branch', options.newBranch, newBranchNameProblem)
       const ref = `refs/heads/${options.newBranch}`
       const moved = [{ ref, from, to }]

@@ -82,7 +82,7 @@ export function decideStatus(discussion: Discussion, change: StatusChange): Deci
   if (discussion.closed === closed) return []
   if (closed && openDependencies.length > 0) {
     return refuse.preconditionFailed(
-      'the issue depends on issues that are still open',
+      'the issue depends on open issues',
       openDependencies.map((dependency) => `#${dependency.index}`),
     )
   }

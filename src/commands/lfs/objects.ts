@@ -288,8 +288,7 @@ export const lfsObjectRoutes: Routes = (services) => {
         // Not found for a lost file, too, so that the client uploads it again.
         if (found === undefined || !(await hasLfsFile(gitDirOf(services, repository.id), found)))
           throw noSuchObject()
-        if (found.size !== size)
-          throw new Refused(refuse.unprocessable(`size: the object has ${found.size} bytes`))
+        if (found.size !== size) throw new Refused(refuse.unprocessable(`size: must be ${found.size}`))
         return reply.code(200).send()
       },
     )

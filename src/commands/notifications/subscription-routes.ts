@@ -12,10 +12,7 @@ import { requestContext, settled } from '../execution/request-context.ts'
 import { decideSubscription } from './subscription.decider.ts'
 
 const SubscriptionParams = Type.Object({ ...IssueParams.properties, user: Type.String() })
-const CHANGED = {
-  200: emptyAnswer('The subscription is unchanged'),
-  201: emptyAnswer('The subscription is changed'),
-}
+const CHANGED = { 200: emptyAnswer('Nothing has changed'), 201: emptyAnswer('Changed') }
 
 export const subscriptionRoutes: Routes = (services) => async (app) => {
   for (const { method, wanted } of [

@@ -124,9 +124,7 @@ export function reasonsAgainst(
   if (facts.headTip === null) reasons.push(notMergeable(`the head branch ${state.head.branch} is gone`))
   if (facts.baseTip === null) reasons.push(notMergeable(`the base branch ${state.base.branch} is gone`))
   if (facts.openDependencies.length > 0) {
-    reasons.push(
-      `the pull request depends on issues that are still open: ${facts.openDependencies.join(', ')}`,
-    )
+    reasons.push(`the pull request depends on open issues: ${facts.openDependencies.join(', ')}`)
   }
   reasons.push(...protectionReasons(state, request, facts))
   // A merge that is not scheduled is tried with its own style: a conflict is then `merge.7`.

@@ -47,9 +47,7 @@ async function requireTagPermission(
 ): Promise<void> {
   const { protections = [] } = (await views.tagProtections.get(`${repository.id}`)) ?? {}
   if (mayControlTag(protections, name, memberOf(repository, requester))) return
-  throw new Refused(
-    refuse.unprocessable(`tag_name: ${name} is protected, and you may not create or delete it`),
-  )
+  throw new Refused(refuse.unprocessable(`tag_name: ${name} is protected; you may not create or delete it`))
 }
 
 /** Checks tag protections and write access again under the ref lock. */

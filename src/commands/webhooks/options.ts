@@ -99,8 +99,7 @@ function urlOf(text: string, outside: OutboundHttp): URL {
 function headerOf(text: string): string {
   // Node.js rejects other characters.
   const isHeader = text.length <= MAX_HEADER_LENGTH && /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
-  if (!isHeader)
-    throw unprocessable('authorization_header: is too long, or has characters that a header cannot have')
+  if (!isHeader) throw unprocessable('authorization_header: is too long, or has invalid characters')
   return text
 }
 

@@ -1,7 +1,7 @@
 /** Compresses long answers for clients that ask for it. */
 import compress from '@fastify/compress'
 import type { FastifyInstance } from 'fastify'
-import { COUNTED_FROM } from './unread-answers.ts'
+import { COUNTED_FROM } from './unread-bytes.ts'
 
 /** An Accept-Encoding with `*` that excludes gzip or deflate. The plugin would choose the excluded coding. */
 const NOT_ANY = /^(?=.*\b(?:gzip|deflate)\s*;\s*q\s*=\s*0(?:\.0*)?\s*(?:,|$))(?=.*(?:^|,)\s*\*)/i

@@ -1,7 +1,7 @@
 /** Writes answers as JSON: a short one as a text, a long list in chunks, as the client reads them. */
 import { Readable } from 'node:stream'
 import { currentWorkKey, timeSlices } from '../../concurrency/event-loop.ts'
-import { jsonOf } from './shared-parts.ts'
+import { jsonOf } from './cached-json.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -4,8 +4,8 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { nextSlice } from '../../concurrency/event-loop.ts'
 import { schedulingKey } from '../connections/fair-scheduling.ts'
+import { jsonOf } from './cached-json.ts'
 import { holds } from './json-answer.ts'
-import { jsonOf } from './shared-parts.ts'
 
 /** Estimated memory of such an answer, in bytes: one part and the next row. */
 const HELD = 256 * 1024

@@ -57,7 +57,7 @@ export function deletedIssues(services: Services): ProcessManager {
   }
 
   /** Removes the dependency of another issue or pull request on a deleted one. */
-  async function removeDependency(
+  async function unlink(
     context: CommandContext,
     dependent: IssueRef & { isPull: boolean },
     deleted: IssueRef,
@@ -78,7 +78,7 @@ export function deletedIssues(services: Services): ProcessManager {
         await unpin(own, deleted)
         const dependents = await views.issues.find({ dependencyKeys: issueId(repoId, index) })
         await forEachSettled(dependents, (dependent) =>
-          removeDependency(partOf(own, issueId(dependent.repoId, dependent.index)), dependent, deleted),
+          unlink(partOf(own, issueId(dependent.repoId, dependent.index)), dependent, deleted),
         )
         await removeOrphanedDocuments(services, own, repoId, orphansOfIssue(index))
       },
@@ -95,11 +95,7 @@ export function deletedIssues(services: Services): ProcessManager {
       async DependencyAdded(context, { stream, data: { repoId, index, dependency } }) {
         // The dependent issue may have been deleted too.
         if (await isGone({ repoId, index })) return
-        await removeDependency(
-          { ...context, actor: null },
-          { repoId, index, isPull: isPullStream(stream) },
-          dependency,
-        )
+        await unlink({ ...context, actor: null }, { repoId, index, isPull: isPullStream(stream) }, dependency)
       },
       async PinsChanged(context, { data }) {
         for (const index of await gonePins(data)) {

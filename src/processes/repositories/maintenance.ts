@@ -53,7 +53,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
       load: enqueueDue,
       work: workOn,
       failed: (error) =>
-        log.warn({ err: error }, 'repositories could not be looked through; it will be repeated'),
+        log.warn({ err: error }, 'the list of due repositories cannot be read; it will be retried'),
     },
     signal,
   )

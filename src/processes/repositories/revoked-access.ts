@@ -102,11 +102,7 @@ export function revokedAccess(services: Services): ProcessManager {
   }
 
   /** Checks new assignees: the permission may have ended during the request. */
-  async function checkNewAssignees(
-    context: CommandContext,
-    { repoId }: IssueRef,
-    people: readonly AccountRef[],
-  ) {
+  async function checkAssigned(context: CommandContext, { repoId }: IssueRef, people: readonly AccountRef[]) {
     if (people.length === 0) return
     const repository = await repositories.get(`${repoId}`)
     const users = await accounts.getMany(people.map(({ id }) => `${id}`))
@@ -163,13 +159,13 @@ export function revokedAccess(services: Services): ProcessManager {
       if (changes.siteAdmin === false) await checkUser(context, user.id)
     },
     async IssueOpened(context, { data }) {
-      await checkNewAssignees(context, data, data.assignees)
+      await checkAssigned(context, data, data.assignees)
     },
     async PullRequestOpened(context, { data }) {
-      await checkNewAssignees(context, data, data.assignees)
+      await checkAssigned(context, data, data.assignees)
     },
     async AssigneesChanged(context, { data }) {
-      await checkNewAssignees(context, data, data.added)
+      await checkAssigned(context, data, data.added)
     },
     // The permission may have ended during the request.
     async RepositoryStarred(context, { data: { repoId, user } }) {

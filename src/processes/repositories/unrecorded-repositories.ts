@@ -23,7 +23,7 @@ export async function removeUnrecorded(services: Services): Promise<void> {
     if ((await recordedRefs(services, repoId)).revision !== 'no-stream') continue
     lastId ??= (await isOwnLog(services)) ? await lastIssuedId(services) : 0
     if (repoId > lastId || !(await deleteAbandoned(gitDirOf(services, repoId)))) continue
-    log.info({ repoId }, 'removed a repository whose creation was cut off')
+    log.info({ repoId }, 'removed a repository whose creation was interrupted')
   }
 }
 

@@ -54,7 +54,7 @@ export async function attempt(
   if (hook === undefined) return undefined
   if (!hook.active) return failed('the webhook was switched off')
   const config = (await webhookConfigsOf(secrets, [hook.configId])).get(hook.configId)
-  if (config === undefined) return failed('its configuration is lost: set its URL and its secret again')
+  if (config === undefined) return failed('the configuration is lost: set the URL and the secret again')
   const payload = await payloads(delivery, hook.scope)
   if ('problem' in payload) return failed(payload.problem)
   const request = deliveryRequest(delivery, hook.contentType, config, payload.json)

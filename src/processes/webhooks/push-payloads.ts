@@ -143,11 +143,8 @@ export async function pushPayload(services: Services, event: Envelope, repoId: n
   }
   const dir = gitDirOf(services, repoId)
   const sha = update.to === null ? undefined : await commitOfTagOrId(gitRefs(dir), tagOf(update.ref) ?? '')
-  const [head = null] = await commitWires(
-    services,
-    context,
-    sha === undefined ? [] : await factsOf(dir, [sha]),
-  )
+  const facts = sha === undefined ? [] : await factsOf(dir, [sha])
+  const [head = null] = await commitWires(services, context, facts)
   return pushOf(context, update, { commits: [], total: 0, head })
 }
 

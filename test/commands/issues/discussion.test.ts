@@ -143,7 +143,7 @@ t.test('issues.edit.4: an issue with an open dependency cannot be closed', async
   const { given } = specify(t, pullDecider)
   given(opened, depends)
     .when((state) => decideStatus(active(state), { ...closing, openDependencies: [other] }))
-    .thenRefused('preconditionFailed', 'the issue depends on issues that are still open')
+    .thenRefused('preconditionFailed', 'the issue depends on open issues')
   given(opened, depends)
     .when((state) => decideStatus(active(state), closing))
     .thenEvents(closed)

@@ -187,7 +187,7 @@ t.test('issues.create.4: open dependencies give 412; the issue exists and stays 
   const refused = await tryOpen({ title: 'Second', closed: true })
   t.match(refused, {
     status: 412,
-    body: { message: /depends on issues that are still open/, errors: ['#1'] },
+    body: { message: /depends on open issues/, errors: ['#1'] },
   })
   t.match(await get(2), { title: 'Second', state: 'open' })
 })

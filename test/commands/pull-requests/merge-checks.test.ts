@@ -133,7 +133,7 @@ t.test(
         'Do: merge is not allowed in this repository',
         'the pull request is a work in progress',
         'the pull request cannot be merged: the head branch topic is gone',
-        'the pull request depends on issues that are still open: #1',
+        'the pull request depends on open issues: #1',
         'protection "main": requires signed commits, and this merge would add unsigned ones',
         'protection "main": the required status checks are pending',
         'protection "main": the head branch lacks commits of the base branch',

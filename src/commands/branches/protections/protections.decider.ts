@@ -64,11 +64,9 @@ export function decideOrderProtections(
 ): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
   const rules = new Map(state.protections.map((protection) => [protection.id, protection]))
-  const unknownIds = ids
-    .filter((id) => !rules.has(id))
-    .map((id) => `ids: no branch protection has the id ${id}`)
+  const unknown = ids.filter((id) => !rules.has(id)).map((id) => `ids: no branch protection has the id ${id}`)
   const twice = new Set(ids).size < ids.length ? ['ids: a branch protection is named twice'] : []
-  const errors = [...unknownIds, ...twice]
+  const errors = [...unknown, ...twice]
   if (errors.length > 0) return refuse.unprocessable(errors.join('; '), errors)
   return ids.flatMap((id, index): RepositoryEvent[] => {
     const before = rules.get(id)

@@ -11,7 +11,7 @@ import type { Decision } from '../../execution/decider.ts'
 type Erasure = Extract<DiscussionEvent, { type: 'TextsErased' }>
 
 /** The user and the time of an erasure. */
-interface ErasedBy {
+interface Stamp {
   by: AccountRef | null
   at: string
 }
@@ -160,7 +160,7 @@ export interface ErasurePreview {
 export function previewErasure(
   facts: Erasable,
   commentId: number | null,
-  by: ErasedBy,
+  by: Stamp,
 ): ErasurePreview | Refusal {
   const decision = decideErase(facts, commentId, by)
   if (isRefusal(decision)) return decision
@@ -176,11 +176,7 @@ export function previewErasure(
 const COMMENTS_PER_EVENT = 500
 
 /** Erases the texts of one comment, or all (null). No event when all are erased already. */
-export function decideErase(
-  facts: Erasable,
-  commentId: number | null,
-  { by, at }: ErasedBy,
-): Decision<Erasure> {
+export function decideErase(facts: Erasable, commentId: number | null, { by, at }: Stamp): Decision<Erasure> {
   const { of, comments } = facts
   const ownFiles = commentId === null ? [...facts.ownFiles] : []
   if (of === undefined) return refuse.notFound('issue not found')

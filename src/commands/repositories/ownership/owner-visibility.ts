@@ -100,12 +100,8 @@ export async function hideRepositories(
   // The organization may have received repositories meanwhile.
   await awaitPermissions(services)
   const wider = { ownerId: organizationId, ownerVisibility: { $in: widerThan(organization.hidesTo) } }
-  await recordVisibilityIn(
-    services,
-    context,
-    await services.views.repositories.ids(wider),
-    organization.hidesTo,
-  )
+  const ids = await services.views.repositories.ids(wider)
+  await recordVisibilityIn(services, context, ids, organization.hidesTo)
   return true
 }
 

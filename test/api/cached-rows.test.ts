@@ -1,8 +1,8 @@
 /** The cache of list rows, which is valid while the shown values are the same. */
 import { test } from 'tap'
+import { cachedRow } from '../../src/api/cached-rows.ts'
 import type { RelatedDocuments } from '../../src/api/related-documents.ts'
-import { rememberedRow } from '../../src/api/remembered-rows.ts'
-import { jsonOf } from '../../src/http/answers/shared-parts.ts'
+import { jsonOf } from '../../src/http/answers/cached-json.ts'
 
 const nothing: RelatedDocuments = {
   repositories: new Map(),
@@ -23,7 +23,7 @@ interface Note {
 /** Builds rows, and counts how often. */
 function noteRows() {
   const count = { made: 0 }
-  const row = rememberedRow(({ repoId, text }: Note, { repositoryNames, pins, publicUrl }) => {
+  const row = cachedRow(({ repoId, text }: Note, { repositoryNames, pins, publicUrl }) => {
     count.made += 1
     return {
       url: `${publicUrl}/${repositoryNames.get(repoId) ?? 'nobody/gone'}`,
@@ -34,7 +34,7 @@ function noteRows() {
   return { row, count }
 }
 
-test('a row is built again only when a value that it has looked up has changed', async (t) => {
+test('a row is built again only after a change of a value that it shows', async (t) => {
   const { row, count } = noteRows()
   const note = { repoId: 1, text: 'x' }
   const related = { ...nothing, repositoryNames: new Map([[1, 'ann/app']]) }
@@ -44,12 +44,12 @@ test('a row is built again only when a value that it has looked up has changed',
   t.equal(
     row(note, { ...related, pins: new Map([[2, { issues: [7], pulls: [] }]]) }),
     first,
-    'of another one',
+    'the pins of another repository',
   )
   t.equal(count.made, 1)
   t.match(row(note, { ...related, repositoryNames: new Map([[1, 'ann/new']]) }), { url: /ann\/new$/ })
-  t.match(row(note, nothing), { url: /nobody\/gone$/ }, 'what was there is gone')
-  t.match(row(note, related), { url: /ann\/app$/ }, 'what was not there has come')
+  t.match(row(note, nothing), { url: /nobody\/gone$/ }, 'the repository is gone')
+  t.match(row(note, related), { url: /ann\/app$/ }, 'the repository is there again')
   t.same(row(note, { ...related, pins: new Map([[1, { issues: [7], pulls: [] }]]) }).pins, [7])
   t.match(row(note, { ...related, publicUrl: 'https://git' }), { url: 'https://git/ann/app' })
   t.same(row({ ...note }, related).text, 'x', 'a later version of the document')
@@ -66,7 +66,7 @@ test('the JSON of a cached row equals that of a new one', async (t) => {
   }
 })
 
-test('long documents are not cached for their rows', async (t) => {
+test('rows of long documents are not cached', async (t) => {
   const { row, count } = noteRows()
   const note = { repoId: 1, text: 'x'.repeat(20_000) }
   t.same(row(note, nothing), row(note, nothing))

@@ -4,7 +4,7 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { registerErrors } from '../../../src/http/answers/errors.ts'
 import { jsonAnswer, withLongList } from '../../../src/http/answers/json-answer.ts'
-import { limitUnreadAnswers, type UnreadLimits } from '../../../src/http/answers/unread-answers.ts'
+import { limitUnreadBytes, type UnreadLimits } from '../../../src/http/answers/unread-bytes.ts'
 import { until } from '../../until.ts'
 import { rawClient, requestText } from '../raw-client.ts'
 
@@ -21,7 +21,7 @@ async function serve(test: Test, limits: UnreadLimits) {
   const app = Fastify({ trustProxy: 'loopback', forceCloseConnections: true })
   app.setSerializerCompiler(() => jsonAnswer)
   registerErrors(app, () => '/docs')
-  limitUnreadAnswers(app, limits)
+  limitUnreadBytes(app, limits)
   const schema = { response: { 200: { type: 'array' } } }
   app.get('/rows', { schema }, async (_request, reply) => reply.header('X-Total-Count', 50).send(rows))
   app.get('/few', { schema }, async () => rows.slice(0, 1).map(({ id }) => ({ id })))

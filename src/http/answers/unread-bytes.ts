@@ -41,10 +41,7 @@ const STALLED = 3
  * Counts the answers of all routes that are registered after this call. Returns a function that returns the unread
  * bytes.
  */
-export function limitUnreadAnswers(
-  app: FastifyInstance,
-  { timeoutMs, ...limits }: UnreadLimits,
-): () => number {
+export function limitUnreadBytes(app: FastifyInstance, { timeoutMs, ...limits }: UnreadLimits): () => number {
   const shares = createBudget(limits)
   // Counts checks, not milliseconds: while the event loop was blocked, no client could read.
   const checkMs = Math.min(CHECK_MS, timeoutMs / STALLED)
@@ -97,7 +94,7 @@ export function limitUnreadAnswers(
     if (lacking !== undefined) {
       limitReached('unread_bytes')
       if (payload instanceof Readable) payload.destroy()
-      const reason = 'too many answers wait until they are read; read them, and try again'
+      const reason = 'too many answers are unread; read them, and try again'
       const kind = lacking === 'network' ? 'tooManyRequests' : 'unavailable'
       return done(new Refused(refuse[kind](reason)))
     }

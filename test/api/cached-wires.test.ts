@@ -1,11 +1,11 @@
 /** The cache of wire forms, by the values of their documents. */
 import { test } from 'tap'
-import { remembered } from '../../src/api/remembered.ts'
-import { jsonOf } from '../../src/http/answers/shared-parts.ts'
+import { cachedWire } from '../../src/api/cached-wires.ts'
+import { jsonOf } from '../../src/http/answers/cached-json.ts'
 
 test('the wire form of a document is built again only for other values', async (t) => {
   let made = 0
-  const form = remembered((document: { name: string }, access: string) => {
+  const form = cachedWire((document: { name: string }, access: string) => {
     made += 1
     return { name: document.name, access }
   })
@@ -19,7 +19,7 @@ test('the wire form of a document is built again only for other values', async (
   t.same(
     form(document, 'read'),
     { name: 'app', access: 'read' },
-    'who may do less does not see what was made for others',
+    'a reader does not get the form of a writer',
   )
   t.equal(jsonOf([first, first]), '[{"name":"app","access":"read"},{"name":"app","access":"read"}]')
 })
