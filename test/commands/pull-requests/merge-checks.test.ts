@@ -112,7 +112,7 @@ t.test('merge.2: closed is not found, and what may not be merged is not allowed 
     t.match(mergeRefusal(state, plain, facts), { refused: 'notAllowed', message }, name)
   }
   const dependent = { ...fine, openDependencies: ['#1', '#2'] }
-  t.match(mergeRefusal(open, plain, dependent)?.message, /open: #1, #2$/)
+  t.match(mergeRefusal(open, plain, dependent)?.message, /open issues: #1, #2$/)
 })
 
 t.test(
