@@ -1,4 +1,4 @@
-/** The parameters that many lists share: the page, with its headers, and the time of the last update. */
+/** Shared parameters of lists: the page, with its headers, and the time of the last update. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type TProperties, type TSchema, Type } from 'typebox'
 import { timeRange } from '../api/time-range.ts'
@@ -9,7 +9,7 @@ import type { Filter, Row, Sort } from '../projections/store/read-store.ts'
 import type { View } from '../projections/views/view.ts'
 import type { Services } from '../services/services.ts'
 
-/** The filter for `since` and `before`, both inclusive. @throws Refused (unprocessable) for an invalid date-time */
+/** Filters by `since` and `before`, both inclusive. @throws Refused (unprocessable) for an invalid date-time */
 export function updatedBetween(query: { since?: string; before?: string }): {
   updatedAt?: { $gte?: string; $lte?: string }
 } {
@@ -46,12 +46,12 @@ interface PagedView<D extends object> {
   view: View<D>
   filter: Filter<D>
   sort: Sort<D>
-  /** The number of documents on all pages, if it can be had faster than by counting. */
+  /** The number of documents on all pages, if known without counting. */
   total?: number | undefined
 }
 
 /**
- * Returns the requested page of a view whose documents may be long: `wires` turns documents into rows. Sets
+ * Returns the requested page of a view whose documents may be long: `wires` converts documents to rows. Sets
  * `X-Total-Count` and `Link` on the reply.
  */
 export async function sendPage<D extends object, W extends object>(
@@ -69,7 +69,7 @@ export async function sendPage<D extends object, W extends object>(
   return sendRows(reply, view, rows, wires)
 }
 
-/** The documents of the requested page of a view, all at once. Sets the headers as `sendPage` does. */
+/** Returns all documents of the requested page of a view. Sets the headers of `sendPage`. */
 export async function pagedList<D extends object>(
   services: Services,
   request: PageRequest,
@@ -82,7 +82,7 @@ export async function pagedList<D extends object>(
   return (await Array.fromAsync(documentsIn(view, rows))).flat()
 }
 
-/** Sends rows that a view has found. When some are long, it sends them in parts, as the client reads them. */
+/** Sends the rows of a view. If some are long, sends them in parts, as the client reads them. */
 export async function sendRows<D extends object, W extends object>(
   reply: FastifyReply,
   view: View<D>,
@@ -97,13 +97,10 @@ export async function sendRows<D extends object, W extends object>(
   return sendStreamedList(reply, parts())
 }
 
-/** Short documents that are one part of an answer. */
+/** Number of short documents per part of an answer. */
 const PART_ROWS = 10
 
-/**
- * Yields the documents of rows in order and in batches. A long one is read separately, and left out if it was deleted
- * meanwhile.
- */
+/** Yields the documents of rows in order, in batches. Reads long ones separately, and leaves out deleted ones. */
 export async function* documentsIn<D extends object>(
   view: View<D>,
   rows: readonly Row<D>[],
@@ -120,7 +117,7 @@ export async function* documentsIn<D extends object>(
   if (part.length > 0) yield part
 }
 
-/** The requested page of rows that are all in memory. Sets `X-Total-Count` and `Link` on the reply. */
+/** Returns the requested page of rows in memory. Sets `X-Total-Count` and `Link` on the reply. */
 export function pagedRows<T>(
   services: Services,
   request: PageRequest,

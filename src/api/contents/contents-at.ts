@@ -11,7 +11,7 @@ import { isPointerSize, pointerIn } from '../../git/lfs/lfs-pointer.ts'
 import { isSmall, smallBlobs } from '../../git/objects/blobs.ts'
 import { objectReaders } from '../../git/objects/object-readers.ts'
 import { GitFailed, GitTooSlow } from '../../git/process/errors.ts'
-import type { Question } from '../../git/process/limits.ts'
+import type { GitSlot } from '../../git/process/limits.ts'
 import type { IndexedTree } from '../../git/trees/indexed-tree.ts'
 import { submoduleUrls } from '../../git/trees/submodules.ts'
 import { kindOf, nameOf, type TreeEntry } from '../../git/trees/tree-entries.ts'
@@ -39,7 +39,7 @@ const MAX_TARGET_BYTES = 1024
 export interface Reading {
   services: Services
   /** Runs a git process in a slot of the client. */
-  ask<T>(answer: (question: Question) => Promise<T>): Promise<T>
+  ask<T>(answer: (slot: GitSlot) => Promise<T>): Promise<T>
 }
 
 /** Returns the reading of a request; git ends when its client disconnects. */
@@ -190,7 +190,7 @@ async function lastCommitsOf(
   const [only] = entries
   if (only !== undefined && entries.length === 1 && !found.has(only.name)) {
     const path = [...parts, nameOf(only)].join('/')
-    const sha = await ask((question) => lastCommitOfPath(dir, commit.sha, path, question)).catch(unlessBusy)
+    const sha = await ask((slot) => lastCommitOfPath(dir, commit.sha, path, slot)).catch(unlessBusy)
     if (sha !== undefined) found.set(only.name, sha)
   }
   const commits = await fromCommits(dir, found.values(), (facts) => lastCommitOf(facts, entries.length === 1))

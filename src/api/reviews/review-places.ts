@@ -2,19 +2,19 @@
 
 import { type FileMoves, fileMoves, movedLine } from '../../git/diff/moved-lines.ts'
 import { GitFailed } from '../../git/process/errors.ts'
-import type { Question } from '../../git/process/limits.ts'
+import type { GitSlot } from '../../git/process/limits.ts'
 import type { PullDocument } from '../../projections/models/pull-requests/pulls.fold.ts'
 import type { ReviewCommentDocument } from '../../projections/models/reviews/review-comments.fold.ts'
 import type { Place } from './reviews.ts'
 
-type Ask = <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>
+type Ask = <T>(signal: AbortSignal, answer: (slot: GitSlot) => Promise<T>) => Promise<T>
 
 /** The commits between which the line of a comment may have moved: heads, or merge bases for the old side. */
 const commitsOf = ({ head, mergeBase }: PullDocument, { side, commit, base }: ReviewCommentDocument) =>
   side === 'new' ? { from: commit, to: head.sha } : { from: base, to: mergeBase }
 
 /**
- * Finds the places of comments: one question to git for each pair of commits, and none for comments on the present
+ * Finds the places of comments: one query to git for each pair of commits, and none for comments on the present
  * head. A line counts as gone when its commit is.
  *
  * @throws what git and `ask` throw when they cannot answer now

@@ -5,7 +5,7 @@ import { idsStream } from '../../events/streams.ts'
 import { isAncestor } from '../../git/commits/history.ts'
 import { type DiffLine, lineHunks } from '../../git/diff/line-hunks.ts'
 import { GitFailed, GitTooSlow } from '../../git/process/errors.ts'
-import type { Question } from '../../git/process/limits.ts'
+import type { GitSlot } from '../../git/process/limits.ts'
 import { isObjectId } from '../../git/refs/names.ts'
 import type { PullDocument } from '../../projections/models/pull-requests/pulls.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
@@ -44,8 +44,8 @@ export const CreateReviewOptions = (services: Services) =>
   )
 type Options = Static<ReturnType<typeof CreateReviewOptions>>
 
-/** Runs a question to git in a slot of the client. */
-type Ask = <T>(answer: (question: Question) => Promise<T>) => Promise<T>
+/** Runs a query to git in a slot of the client. */
+type Ask = <T>(answer: (slot: GitSlot) => Promise<T>) => Promise<T>
 
 const unprocessable = (problem: string) => new Refused(refuse.unprocessable(problem))
 
@@ -64,7 +64,7 @@ export async function reviewFromBody(
   const lines = (comments ?? []).map((comment, i) => ({ ...lineOf(comment, i), body: comment.body }))
   const commits = { from: pull.mergeBase, to: commit }
   const hunks = await hunksOf(services, commits, lines, (wanted) =>
-    ask((question) => lineHunks(dir, commits, wanted, question)),
+    ask((slot) => lineHunks(dir, commits, wanted, slot)),
   )
   const [reviewId = 0, ...ids] = await takeNumbers(services, context, idsStream('comment'), 1 + lines.length)
   return {

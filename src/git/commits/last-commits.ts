@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { pathArguments } from '../objects/byte-names.ts'
 import { createAnswerCache } from '../process/answer-cache.ts'
-import type { Question } from '../process/limits.ts'
+import type { GitSlot } from '../process/limits.ts'
 import { rememberingFailure } from '../process/remembered-failures.ts'
 import { gitOutput } from '../process/run.ts'
 import { checkedId } from '../refs/names.ts'
@@ -98,7 +98,7 @@ export async function lastCommitOfPath(
   dir: string,
   commit: string,
   path: string,
-  { queue, timeout, signal }: Question,
+  { queue, timeout, signal }: GitSlot,
 ): Promise<string | undefined> {
   const key = `${dir}\0${commit}\0${path}`
   const read = async (unwanted: AbortSignal) => {

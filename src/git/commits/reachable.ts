@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 import { GitFailed } from '../process/errors.ts'
-import type { Question } from '../process/limits.ts'
+import type { GitSlot } from '../process/limits.ts'
 import { type GitOptions, git } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
 import { isHiddenRef, VISIBLE_REFS } from '../refs/names.ts'
@@ -104,7 +104,7 @@ const answers = new LRUCache<string, boolean>({ max: 20_000 })
 export async function isReached(
   dir: string,
   id: string,
-  inSlot: (search: (question: Question) => Promise<boolean>) => Promise<boolean>,
+  inSlot: (search: (slot: GitSlot) => Promise<boolean>) => Promise<boolean>,
   from?: Tips,
 ): Promise<boolean> {
   const tips = from ?? (await tipsOf(dir, { queue: 'query' }))

@@ -3,7 +3,7 @@
 import { hasRawBytes } from '../objects/byte-names.ts'
 import { createAnswerCache } from '../process/answer-cache.ts'
 import { GitFailed } from '../process/errors.ts'
-import type { Question } from '../process/limits.ts'
+import type { GitSlot } from '../process/limits.ts'
 import { rememberingFailure } from '../process/remembered-failures.ts'
 import { git } from '../process/run.ts'
 import { checkedId } from '../refs/names.ts'
@@ -29,7 +29,7 @@ export interface ChangedFilesOptions {
   skipTo: string
   bounds: DiffBounds
   /** Runs git in a slot, with a time limit. Called only on a cache miss. */
-  ask?: <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>
+  ask?: <T>(signal: AbortSignal, answer: (slot: GitSlot) => Promise<T>) => Promise<T>
   /** Aborts git, unless another caller waits for the same list. */
   signal?: AbortSignal
 }
@@ -64,9 +64,7 @@ export async function changedFiles(
   return await lists(
     key,
     (unwanted) =>
-      rememberingFailure(work, () =>
-        ask(unwanted, (question) => listFiles(dir, from, to, { ...options, question })),
-      ),
+      rememberingFailure(work, () => ask(unwanted, (slot) => listFiles(dir, from, to, { ...options, slot }))),
     signal,
   )
 }
@@ -75,11 +73,11 @@ async function listFiles(
   dir: string,
   from: string,
   to: string,
-  { whitespace, skipTo, bounds, question }: ChangedFilesOptions & { question: Question },
+  { whitespace, skipTo, bounds, slot }: ChangedFilesOptions & { slot: GitSlot },
 ): Promise<ChangedFile[]> {
   const reader = readDiff(bounds)
   const enough = new AbortController()
-  const signal = question.signal ? AbortSignal.any([enough.signal, question.signal]) : enough.signal
+  const signal = slot.signal ? AbortSignal.any([enough.signal, slot.signal]) : enough.signal
   const args = [
     ...['diff-tree', '-r', '-M', '-p', '-U0', '--no-color', '--no-ext-diff', '--no-textconv'],
     ...['--src-prefix=a/', '--dst-prefix=b/'],
@@ -92,7 +90,7 @@ async function listFiles(
     if (reader.isFull()) enough.abort()
   }
   try {
-    const { code, stderr } = await git(args, { ...question, dir, onOutput, signal })
+    const { code, stderr } = await git(args, { ...slot, dir, onOutput, signal })
     if (skipTo !== '' && /^fatal: No such path /.test(stderr)) return []
     if (code !== 0) throw new GitFailed(args, code, stderr)
   } catch (error) {

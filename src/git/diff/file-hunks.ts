@@ -1,7 +1,7 @@
 /** Parses the output of `git diff` for some files as a stream: their hunks, and lines of them. */
 
 import { GitFailed } from '../process/errors.ts'
-import type { Question } from '../process/limits.ts'
+import type { GitSlot } from '../process/limits.ts'
 import { git } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
 import { checkedId } from '../refs/names.ts'
@@ -40,7 +40,7 @@ const MAX_HUNKS = 20_000
 export async function readHunks(
   dir: string,
   { from, to, paths, context }: { from: string; to: string; paths: readonly string[]; context: number },
-  { queue, timeout, signal: callerSignal }: Question,
+  { queue, timeout, signal: callerSignal }: GitSlot,
   reader: HunkReader,
 ): Promise<boolean> {
   checkedId(from)

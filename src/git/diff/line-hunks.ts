@@ -1,6 +1,6 @@
 /** Finds the lines of a diff to show above a review comment. */
 
-import type { Question } from '../process/limits.ts'
+import type { GitSlot } from '../process/limits.ts'
 import { type HunkStart, readHunks } from './file-hunks.ts'
 
 /** A line of one side of a difference. */
@@ -25,7 +25,7 @@ export async function lineHunks(
   dir: string,
   commits: { from: string; to: string },
   lines: readonly DiffLine[],
-  question: Question,
+  slot: GitSlot,
 ): Promise<string[]> {
   const found: string[] = lines.map(() => '')
   if (lines.length === 0) return found
@@ -57,8 +57,8 @@ export async function lineHunks(
     if (!isNew) at.old += 1
   }
   const range = { ...commits, paths: [...byPath.keys()], context: CONTEXT }
-  const timeout = Math.min(question.timeout ?? MAX_MS, MAX_MS)
-  await readHunks(dir, range, { ...question, timeout }, { hunk: begin, line: take })
+  const timeout = Math.min(slot.timeout ?? MAX_MS, MAX_MS)
+  await readHunks(dir, range, { ...slot, timeout }, { hunk: begin, line: take })
   return found
 }
 

@@ -1,6 +1,6 @@
 /** Maps lines of a commit to lines of another one. Cached, because it depends only on commit ids. */
 import { createAnswerCache } from '../process/answer-cache.ts'
-import type { Question } from '../process/limits.ts'
+import type { GitSlot } from '../process/limits.ts'
 import { type HunkStart, readHunks } from './file-hunks.ts'
 
 /** The changed parts of files, by path. A file that did not change is missing. */
@@ -21,13 +21,13 @@ const moves = createAnswerCache<FileMoves>(200_000, ({ hunks }) =>
 export function fileMoves(
   dir: string,
   { from, to, paths }: { from: string; to: string; paths: readonly string[] },
-  ask: <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>,
+  ask: <T>(signal: AbortSignal, answer: (slot: GitSlot) => Promise<T>) => Promise<T>,
   signal: AbortSignal,
 ): Promise<FileMoves> {
   const sorted = [...new Set(paths)].sort()
-  const read = async (question: Question): Promise<FileMoves> => {
+  const read = async (slot: GitSlot): Promise<FileMoves> => {
     const hunks = new Map<string, HunkStart[]>()
-    const complete = await readHunks(dir, { from, to, paths: sorted, context: 0 }, question, {
+    const complete = await readHunks(dir, { from, to, paths: sorted, context: 0 }, slot, {
       hunk(path, start) {
         const known = hunks.get(path)
         if (known === undefined) hunks.set(path, [start])

@@ -1,6 +1,6 @@
 /** Finds pointers to large files (git LFS) in the commits of a repository. */
 import { createAnswerCache } from '../process/answer-cache.ts'
-import type { Question } from '../process/limits.ts'
+import type { GitSlot } from '../process/limits.ts'
 import { type GitOptions, git, gitOutput } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
 
@@ -72,15 +72,15 @@ const pointers = createAnswerCache<ReadonlySet<string>>(200_000, ({ size }) => 1
 export function lfsPointersBetween(
   dir: string,
   { from, to }: { from: string; to: string },
-  ask: <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>,
+  ask: <T>(signal: AbortSignal, answer: (slot: GitSlot) => Promise<T>) => Promise<T>,
   signal: AbortSignal,
 ): Promise<ReadonlySet<string>> {
-  const read = async (question: Question) => {
+  const read = async (slot: GitSlot) => {
     const oids = new Set<string>()
     const add = async (objects: { oid: string }[]) => {
       for (const { oid } of objects) oids.add(oid)
     }
-    await eachLfsPointer(dir, { from, to }, add, { ...question, maxFiles: MAX_SMALL_FILES })
+    await eachLfsPointer(dir, { from, to }, add, { ...slot, maxFiles: MAX_SMALL_FILES })
     return oids
   }
   return pointers([dir, from, to].join('\0'), (unwanted) => ask(unwanted, read), signal)

@@ -31,8 +31,8 @@ export interface TransferShare {
  */
 const BODIES = 256
 
-/** Options of a query's git processes. `held`: the query has a slot already. */
-export interface Question {
+/** A query's slot: the options of its git processes. `held`: the query has the slot already. */
+export interface GitSlot {
   queue: 'held' | 'query'
   /** Time limit of each git process, in milliseconds. */
   timeout?: number
@@ -50,11 +50,7 @@ function workOf(slots: Semaphore, bodies: Semaphore, workMs: number, pace: Pace)
     placeForBody: (client: string) => bodies.take(client),
     shareOf: (client: string): TransferShare => ({ slots, client, workMs, pace }),
     /** Runs a client's query in a slot. @throws SlotsFull, and the error of `answer` */
-    async ask<T>(
-      client: string,
-      signal: AbortSignal,
-      answer: (question: Question) => Promise<T>,
-    ): Promise<T> {
+    async ask<T>(client: string, signal: AbortSignal, answer: (slot: GitSlot) => Promise<T>): Promise<T> {
       const release = await slots.take(client, signal)
       try {
         return await answer({ queue: 'held', timeout: workMs, signal })

@@ -3,7 +3,7 @@
  * not count. The file extension alone determines the language.
  */
 import { createAnswerCache } from '../process/answer-cache.ts'
-import type { Question } from '../process/limits.ts'
+import type { GitSlot } from '../process/limits.ts'
 import { rememberingFailure } from '../process/remembered-failures.ts'
 import { gitOutput } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
@@ -89,7 +89,7 @@ const counted = createAnswerCache<Languages>(10_000, (languages) => 1 + Object.k
 export function languagesOf(
   dir: string,
   commit: string,
-  { signal, ...options }: Partial<Question> = {},
+  { signal, ...options }: Partial<GitSlot> = {},
 ): Promise<Languages> {
   const args = ['ls-tree', '-r', '-l', '-z', '--full-tree', checkedId(commit)]
   const key = `${dir}\0${commit}`

@@ -1,6 +1,6 @@
 /**
- * `GET /healthz`: 200 when the stores answer and the projections have caught up, so that clients may be sent here.
- * `GET /livez`: 200 while the process answers.
+ * `GET /healthz`: 200 when the stores answer and the projections have caught up, so that a load balancer may send
+ * clients here. `GET /livez`: 200 while the process answers.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
@@ -8,7 +8,7 @@ import { Nullable } from '../../api/nullable.ts'
 import { LogReplaced, StoreDenied } from '../../events/store/event-store.ts'
 import type { Services } from '../../services/services.ts'
 
-/** A read model or a process manager, and how far it is. */
+/** Progress of a read model or a process manager. */
 const Follower = Type.Object({
   name: Type.String(),
   position: Type.Integer(),
@@ -47,15 +47,15 @@ type Health = Static<typeof Health>
 
 /** State known only to the server itself. */
 export interface ServerState {
-  /** Whether the work that a crash left unfinished is done. */
+  /** Whether recovery from the last crash is complete. */
   recovered: boolean
   processes: Health['processes']
 }
 
-/** The projections have caught up when they reach the log's present end within this time. */
+/** Time within which the projections must reach the current end of the log to count as caught up. */
 const CATCH_UP_MS = 1000
 
-/** The reason may name addresses of the inner network, and anybody may ask. */
+/** Hides the reason, which may contain internal addresses: the route is public. */
 const SILENT = 'does not answer: the output of the server tells why'
 
 async function healthOf(
@@ -135,7 +135,7 @@ export function healthRoutes(
   const common = { tags: ['server'], security: [] }
   const schema = { ...common, response: { 200: Health, 503: Health } }
   return async (app) => {
-    // Queries no store: restarting a process does not bring back a store.
+    // Queries no store: a restart of this process does not repair a store.
     app.get('/livez', { schema: { ...common, response: { 200: Live } } }, async () => ({
       status: 'ok' as const,
     }))

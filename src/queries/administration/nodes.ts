@@ -1,4 +1,4 @@
-/** Which servers work on this installation: `GET /admin/nodes`. */
+/** Lists the servers of this installation: `GET /admin/nodes`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { Nullable } from '../../api/nullable.ts'

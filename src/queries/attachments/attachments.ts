@@ -15,8 +15,7 @@ import { isUuid } from '../../storage/attachments/files.ts'
 import { FILE_ANSWERS, fileDownload } from '../contents/file-download.ts'
 
 /**
- * `GET /attachments/{uuid}`: the address in `browser_download_url`, outside the API. And that of a release's file by
- * its name.
+ * `GET /attachments/{uuid}`, the address in `browser_download_url`, outside the API; and a release's file by its name.
  */
 export function attachmentDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { views } = services
@@ -36,10 +35,10 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
     return undefined
   }
 
-  /** Returns a file that the requester may read. The token needs the scope of the file's owner. */
+  /** Returns a file that the requester may read. A token needs the scope of the file's resource. */
   async function readable(request: FastifyRequest, uuid: string): Promise<{ uuid: string; name: string }> {
     const owner = isUuid(uuid) ? await ownerOf(uuid) : undefined
-    // The path does not tell the owner of the file.
+    // The path does not show which scope the file needs.
     requireScope(request, [owner?.scope ?? 'issue'], 'read')
     const repository = owner && (await views.repositories.get(`${owner.repoId}`))
     const access = repository === undefined ? 'none' : accessTo(repository, request.requester)

@@ -26,7 +26,7 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         const publicUrl = services.publicUrl()
         const viewer = { requester: request.requester, access }
         const wires: Static<typeof BranchWire>[] = []
-        // Long patterns of protections take long names a while.
+        // Matching long names with long patterns of protections takes time.
         const { pauseIfOver } = timeSlices()
         for (const branch of found) {
           wires.push(branchWire(branch, repository, viewer, publicUrl))

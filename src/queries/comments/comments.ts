@@ -20,7 +20,7 @@ import type { Filter } from '../../projections/store/read-store.ts'
 import type { Services } from '../../services/services.ts'
 import { documentsIn, filteredListSchema, type PageRequest, sendPage, updatedBetween } from '../paged-list.ts'
 
-/** Comments that are found with one read. */
+/** Number of comments per read. */
 const CHUNK = 20
 const BY_ID = [['id', 1]] as const
 

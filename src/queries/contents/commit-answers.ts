@@ -17,7 +17,7 @@ import { unsignedCommits } from '../../git/commits/signatures.ts'
 import { type DiffTextOptions, diffText } from '../../git/diff/diff.ts'
 import { createAnswerCache } from '../../git/process/answer-cache.ts'
 import { GitFailed } from '../../git/process/errors.ts'
-import type { GitLimits, Question } from '../../git/process/limits.ts'
+import type { GitLimits, GitSlot } from '../../git/process/limits.ts'
 import { matchesTag } from '../../http/answers/entity-tags.ts'
 import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { flagOf, OptionalText } from '../../http/requests/optional-text.ts'
@@ -55,10 +55,10 @@ export const commitFlags = (query: {
 export async function askGit<T>(
   request: FastifyRequest,
   commit: string,
-  question: () => Promise<T>,
+  query: () => Promise<T>,
 ): Promise<T> {
   try {
-    return await question()
+    return await query()
   } catch (error) {
     if (!(error instanceof GitFailed)) throw error
     request.log.warn({ err: error }, 'commits are missing')
@@ -78,7 +78,7 @@ export async function sendDiff(
   return reply.type('text/plain; charset=utf-8').send(text)
 }
 
-/** Does the same with caching by the client: the commit ids determine the content. */
+/** Sends a diff that the client may cache, because the commit ids determine its content. */
 export async function sendUnchangingDiff(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -98,7 +98,7 @@ export async function sendUnchangingDiff(
   }
 }
 
-/** By repository, keys and commits: which commits are well signed. */
+/** By repository, keys and commits: the commits with a good signature. */
 const verdicts = createAnswerCache<ReadonlySet<string>>(10_000, ({ size }) => 1 + size)
 
 /** Ids of the commits with a good signature of the server or of an allowed signer. */
@@ -106,7 +106,7 @@ async function verifiedOf(
   { config }: Services,
   dir: string,
   commits: readonly CommitFacts[],
-  { queue, signal }: Question,
+  { queue, signal }: GitSlot,
 ) {
   const { signingKey, allowedSigners } = config
   const signed = commits.filter((commit) => commit.signed !== undefined).map(({ sha }) => sha)
@@ -129,7 +129,7 @@ export interface FoundCommits {
 }
 
 /**
- * Reads commits, in this order. Missing ones are left out.
+ * Reads commits, in this order. Leaves out missing ones.
  * @throws GitFailed when their changed objects are missing
  */
 export async function readCommits(
@@ -137,22 +137,22 @@ export async function readCommits(
   dir: string,
   ids: readonly string[],
   { stat, verification, files }: CommitFlags,
-  question: Question,
+  slot: GitSlot,
 ): Promise<FoundCommits> {
-  const { queue, signal } = question
+  const { queue, signal } = slot
   const facts = await commitFacts(dir, ids, { queue, signal })
   const commits = ids.flatMap((id) => facts.get(id) ?? [])
   const { maxDiffFiles } = services.config
   // One file more than the limit, to detect truncation.
   const changes =
     stat || files
-      ? await commitChanges(dir, commits, maxDiffFiles + 1, question)
+      ? await commitChanges(dir, commits, maxDiffFiles + 1, slot)
       : new Map<string, CommitChanges>()
   return {
     commits,
     changes,
     truncated: files && [...changes.values()].some((changed) => changed.files.length > maxDiffFiles),
-    verified: verification ? await verifiedOf(services, dir, commits, question) : null,
+    verified: verification ? await verifiedOf(services, dir, commits, slot) : null,
   }
 }
 
@@ -167,8 +167,8 @@ export async function verificationOf(
   const { diffs } = services.gitLimits
   const flags = { stat: false, files: false, verification: true }
   const { commits, verified } = await askGit(request, sha, () =>
-    diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
-      readCommits(services, gitDirOf(services, repoId), [sha], flags, question),
+    diffs.ask(clientOf(request), disconnectSignal(reply), (slot) =>
+      readCommits(services, gitDirOf(services, repoId), [sha], flags, slot),
     ),
   )
   const [commit] = commits

@@ -14,7 +14,7 @@ import { coded, Refused, refuse } from '../../errors/refusal.ts'
 import { commitList } from '../../git/commits/commit-list.ts'
 import { commitFacts } from '../../git/commits/commits.ts'
 import type { DiffKind } from '../../git/diff/diff.ts'
-import type { Question } from '../../git/process/limits.ts'
+import type { GitSlot } from '../../git/process/limits.ts'
 import { rememberingFailure } from '../../git/process/remembered-failures.ts'
 import { refNameProblem } from '../../git/refs/names.ts'
 import { withoutSlashes } from '../../git/trees/tree-path.ts'
@@ -36,10 +36,10 @@ import {
   sendUnchangingDiff,
 } from './commit-answers.ts'
 
-/** Longer paths are in no tree that git could check out. */
+/** Maximum length of a path that git could check out. */
 const MAX_PATH = 4096
 
-/** A path as git has it, without slashes at its ends. @throws Refused (unprocessable) when it leads elsewhere */
+/** Returns a path without slashes at its ends. @throws Refused (unprocessable) for an invalid path */
 function pathIn(text: string | undefined): string | undefined {
   const path = withoutSlashes(text ?? '')
   if (path === '') return undefined
@@ -80,8 +80,8 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     const dir = gitDirOf(services, repository.id)
     const flags = commitFlags(request.query)
     const found = await askGit(request, sha, () =>
-      diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
-        readCommits(services, dir, [sha], flags, question),
+      diffs.ask(clientOf(request), disconnectSignal(reply), (slot) =>
+        readCommits(services, dir, [sha], flags, slot),
       ),
     )
     const [wire] = await commitWires(services, repository, reply, found, flags)
@@ -113,7 +113,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
   ) {
     const sha = await namedCommit(services, { request, reply }, repository, ref)
     const merged = await views.mergedCommits.get(mergedCommitId(repository.id, sha))
-    if (merged === undefined) throw notFoundIn(views.mergedCommits, 'no merge has made this commit')
+    if (merged === undefined) throw notFoundIn(views.mergedCommits, 'no merge has created this commit')
     const pull = await pullFor(services, repository.id, `${merged.index}`)
     return await pullWire(services, repository, pull, request.requester)
   }
@@ -154,10 +154,10 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         const tip = await commitAt(query.sha || repository.defaultBranch)
         const not = query.not ? await commitAt(query.not) : undefined
         const dir = gitDirOf(services, repository.id)
-        const read = async (question: Question) => {
-          const list = await commitList(dir, { tip, not, path, since, until }, question)
+        const read = async (slot: GitSlot) => {
+          const list = await commitList(dir, { tip, not, path, since, until }, slot)
           const ids = list.page(page.skip, page.limit)
-          return { total: list.total, found: await readCommits(services, dir, ids, flags, question) }
+          return { total: list.total, found: await readCommits(services, dir, ids, flags, slot) }
         }
         // Without path and times, because a client could vary them for the same work.
         const work = [dir, tip, path === undefined ? 'list' : 'list of a path'].join('\0')
@@ -176,7 +176,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
       {
         schema: {
           tags,
-          description: 'With `.diff` or `.patch` at the end: what the commit changed, as text',
+          description: 'With `.diff` or `.patch` at the end: the changes of the commit, as text',
           params: Type.Object({ ...RepositoryParams.properties, sha: Type.String() }),
           querystring: Type.Object(CommitFlagsQuery),
           response: {
@@ -191,7 +191,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const { sha } = request.params
-        const wanted = textWanted(sha)
+        const wanted = requestedText(sha)
         if (wanted !== undefined) return await diffOf(request, reply, repository, wanted)
         return reply.send(await one(request, reply, repository, sha))
       },
@@ -203,8 +203,8 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         schema: {
           tags,
           description:
-            '`{ref}`: the commit; `{ref}.diff` and `{ref}.patch`: what it changed, as text; `{ref}/status`: its ' +
-            'combined state; `{ref}/statuses`: all of its statuses; `{ref}/pull`: the pull request whose merge made ' +
+            '`{ref}`: the commit; `{ref}.diff` and `{ref}.patch`: its changes, as text; `{ref}/status`: its ' +
+            'combined state; `{ref}/statuses`: all of its statuses; `{ref}/pull`: the pull request whose merge created ' +
             'it. A ref may contain slashes',
           params: Type.Object({ ...RepositoryParams.properties, '*': Type.String() }),
           querystring: Type.Object({ ...STATUS_LIST.querystring.properties, ...CommitFlagsQuery }),
@@ -233,7 +233,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         const target = request.params['*']
         const [, ref, part] = /^(.+)\/(status|statuses|pull)$/s.exec(target) ?? []
         if (ref === undefined) {
-          const wanted = textWanted(target)
+          const wanted = requestedText(target)
           if (wanted !== undefined) return await diffOf(request, reply, repository, wanted)
           return reply.send(await one(request, reply, repository, target))
         }
@@ -246,8 +246,8 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
   }
 }
 
-/** The commit, and how its changes are wanted, when a name ends like a file of changes. */
-function textWanted(name: string): { ref: string; kind: DiffKind } | undefined {
+/** Returns the commit and the format of its changes, for a name that ends in `.diff` or `.patch`. */
+function requestedText(name: string): { ref: string; kind: DiffKind } | undefined {
   const [, ref, kind] = /^(.+)\.(diff|patch)$/s.exec(name) ?? []
   if (ref === undefined) return undefined
   return { ref, kind: kind === 'patch' ? 'patch' : 'diff' }

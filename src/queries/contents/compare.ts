@@ -10,7 +10,7 @@ import { clientOf } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { commitRange } from '../../git/commits/commit-range.ts'
 import { commitsWithin } from '../../git/commits/commits.ts'
-import type { Question } from '../../git/process/limits.ts'
+import type { GitSlot } from '../../git/process/limits.ts'
 import { rememberingFailure } from '../../git/process/remembered-failures.ts'
 import { mergeBaseAcross } from '../../git/repository/fork-history.ts'
 import { withLongList } from '../../http/answers/json-answer.ts'
@@ -21,12 +21,12 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
 
-/** Maximum number of commits without a requested page, the newest ones. */
-const MOST = 250
-/** Maximum size of the commits that are read for an answer, in bytes. */
-const MOST_BYTES = 16 * 1024 * 1024
+/** Maximum number of commits without a requested page: the newest ones. */
+const MAX_COMMITS = 250
+/** Maximum size of the commits of an answer, in bytes. */
+const MAX_BYTES = 16 * 1024 * 1024
 
-/** The two sides in a path: `base...head`, `base..head`, or a head alone. */
+/** Returns the two sides in a path: `base...head`, `base..head`, or a head alone. */
 function sidesOf(path: string, { defaultBranch }: RepositoryDocument): [base: string, head: string] {
   for (const between of ['...', '..']) {
     const at = path.indexOf(between)
@@ -37,7 +37,7 @@ function sidesOf(path: string, { defaultBranch }: RepositoryDocument): [base: st
 }
 
 /**
- * The repository and the reference of a head: `branch`, `owner:branch` (the owner's fork) or `owner/repo:branch`.
+ * Resolves a head to its repository and reference: `branch`, `owner:branch` (the owner's fork) or `owner/repo:branch`.
  * @throws Refused (not found), also when the requester may not read it
  */
 async function headOf(
@@ -75,7 +75,7 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags: ['repository'],
           description:
-            `\`{base}...{head}\`: the commits that the head has and the base lacks, at most ${MOST} without a page, ` +
+            `\`{base}...{head}\`: the commits that the head has and the base lacks, at most ${MAX_COMMITS} without a page, ` +
             'and fewer when they are very large. ' +
             'Each side is a branch, a tag or a commit; the head may be `owner:branch` of a fork, or `owner/repo:branch`',
           params: Type.Object({ ...RepositoryParams.properties, '*': Type.String() }),
@@ -101,20 +101,20 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
           sha: await servedCommitOf(services, asking, head.repository, head.ref),
         }
         const page = wantedPage(request.query, services.config)
-        const shown = page ?? { ...pageOf({}, services.config), limit: MOST }
+        const shown = page ?? { ...pageOf({}, services.config), limit: MAX_COMMITS }
         const flags = commitFlags({ ...request.query, stat: 'true' })
-        const read = async (question: Question) => {
-          const { queue, signal } = question
-          const start = await mergeBaseAcross(from, to, question)
+        const read = async (slot: GitSlot) => {
+          const { queue, signal } = slot
+          const start = await mergeBaseAcross(from, to, slot)
           // As in Gitea, unrelated histories have no commits in between.
           const range =
             start === undefined ? undefined : await commitRange(to.dir, start, to.sha, { queue, signal })
           const ids = range?.page(shown.skip, shown.limit) ?? []
-          const listed = page === undefined ? await commitsWithin(to.dir, ids, MOST_BYTES) : ids
+          const listed = page === undefined ? await commitsWithin(to.dir, ids, MAX_BYTES) : ids
           return {
             total: range?.total ?? 0,
             isCut: listed.length < ids.length,
-            found: await readCommits(services, to.dir, listed, flags, question),
+            found: await readCommits(services, to.dir, listed, flags, slot),
           }
         }
         const work = [to.dir, from.dir, from.sha, to.sha, 'compare'].join('\0')

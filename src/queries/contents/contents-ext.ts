@@ -38,11 +38,11 @@ function wantedIn(includes: string | undefined): Wanted {
     if (word !== '' && key === undefined) throw new Refused(refuse.invalid(`includes: there is no ${word}`))
     if (key !== undefined) wanted[key] = true
   }
-  // The message belongs to the commit.
+  // The message needs the commit.
   return { ...wanted, lastCommit: wanted.lastCommit || wanted.message === true }
 }
 
-/** Maximum number of files, repetitions included: each costs a look-up. */
+/** Maximum number of files, including repetitions: each costs a look-up. */
 const MAX_FILES = 1000
 const FilesBody = Type.Object(
   { files: Type.Array(Type.String(), { maxItems: MAX_FILES }) },
@@ -50,7 +50,7 @@ const FilesBody = Type.Object(
 )
 const isFilesBody = checkOf(FilesBody)
 
-/** The body of the request in the query. @throws Refused (invalid, unprocessable) */
+/** Returns the paths in the query's `body`. @throws Refused (invalid, unprocessable) */
 function filesIn(text: string | undefined): string[] {
   if (text === undefined || text === '') return []
   let body: unknown
@@ -153,7 +153,7 @@ export function contentsExtRoutes(services: Services): FastifyPluginAsyncTypebox
     app.post(
       '/repos/:owner/:repo/file-contents',
       {
-        // It only reads.
+        // A POST that only reads.
         config: { scope: 'repository', scopeLevel: 'read' },
         schema: { tags, params: RepositoryParams, querystring: ContentsQuery, body: FilesBody, response },
       },

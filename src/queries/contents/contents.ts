@@ -20,7 +20,7 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { Services } from '../../services/services.ts'
 import type { PageRequest } from '../paged-list.ts'
 
-/** Maximum number of entries of a directory without paging; a client that requests no page gets the first ones. */
+/** Maximum number of entries of a directory without a requested page: the first ones. */
 const MAX_ENTRIES = 1000
 
 export const ContentsParams = Type.Object({ ...RepositoryParams.properties, '*': Type.String() })
@@ -61,9 +61,9 @@ export async function contentsOf(
   }
   const entries = await entriesOf(services, place, entry)
   const all = { page: 1, limit: MAX_ENTRIES, skip: 0 }
-  const asked = wantedPage(request.query, services.config)
-  const page = asked === undefined ? all : pageOf(request.query, services.config)
-  if (asked === undefined && entries.size <= MAX_ENTRIES) {
+  const requested = wantedPage(request.query, services.config)
+  const page = requested === undefined ? all : pageOf(request.query, services.config)
+  if (requested === undefined && entries.size <= MAX_ENTRIES) {
     sendOnePage(request, reply, publicUrl, entries.size)
   } else sendPaging(request, reply, publicUrl, page, entries.size)
   const shown = entries.page(page.skip, page.limit)

@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import { errorAnswer } from '../../http/answers/error-answers.ts'
 
-/** Headers that keep users' files from running as pages of this server. */
+/** Headers that prevent users' files from running as pages of this server. */
 export const FILE_HEADERS = {
   'Content-Security-Policy': "default-src 'none'; sandbox",
   'Cache-Control': 'private, no-cache',
@@ -16,7 +16,7 @@ export const FILE_ANSWER = {
   304: Type.Null({ description: 'The client has it: see If-None-Match' }),
 }
 
-/** The answers of a route that sends parts of files, too. */
+/** The answers of a route that also sends parts of files. */
 export const RANGED_FILE_ANSWER = {
   200: { description: 'The file', content: FILE },
   206: { description: 'The part of it that Range names', content: FILE },

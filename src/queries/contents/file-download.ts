@@ -1,4 +1,4 @@
-/** Sends attached files, with the headers that keep them from running as pages of this server. */
+/** Sends attached files, with headers that prevent them from running as pages of this server. */
 import { once } from 'node:events'
 import { ReadStream } from 'node:fs'
 import { send } from '@fastify/send'
@@ -29,7 +29,7 @@ export const FILE_ANSWERS = {
 /** Returns the function that sends a file to an authorized requester. */
 export function fileDownload(services: Pick<Services, 'attachments' | 'views' | 'log'>) {
   const { attachments, log } = services
-  /** By uuid. The kind can be kept, because the first bytes of a file never change. */
+  /** By uuid. The kind is cached, because files never change. */
   const kinds = new LRUCache<string, { sniffed: string | undefined }>({ max: MAX_KINDS })
 
   async function kindOf(uuid: string): Promise<string | undefined> {
@@ -42,7 +42,7 @@ export function fileDownload(services: Pick<Services, 'attachments' | 'views' | 
     return sniffed
   }
 
-  /** The refusal for a file that is not on disk: it may just have been deleted. */
+  /** Returns the refusal for a file that is missing on disk: it may just have been deleted. */
   function lost(uuid: string): Refused {
     log.warn({ uuid }, 'the file of an attachment is missing')
     return noSuchFile(services)

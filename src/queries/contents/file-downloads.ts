@@ -51,9 +51,9 @@ interface FileAt {
 
 /** The bytes of a file, with data for conditions and ranges. */
 interface Source extends SizedFile {
-  /** Enough bytes of the beginning to detect the type; all when they are in memory. */
+  /** The beginning, for the detection of the type; the whole file when it is in memory. */
   first: Buffer
-  /** The bytes of a part. Without it, all of them are in `first`. */
+  /** Streams a part; absent when `first` is the whole file. */
   read?: (part: Part) => Readable
   /** Releases the source. */
   close(): void
@@ -134,7 +134,7 @@ function sendPart(request: FastifyRequest, reply: FastifyReply, source: Source):
   return reply.send(read === undefined ? first.subarray(part.start, part.end + 1) : read(part))
 }
 
-/** When the path last changed; undefined when that is far back in the history. Starts no process. */
+/** Returns the time of the path's last change; undefined when it is far back in the history. Starts no process. */
 async function changedAt(dir: string, commit: string, parts: readonly string[]): Promise<Date | undefined> {
   const name = entryName(parts.at(-1) ?? '')
   const sha = (await lastCommits(dir, commit, parts.slice(0, -1), new Set([name]))).get(name)
@@ -167,7 +167,7 @@ async function blobSource(
     ...conditions,
     size,
     first,
-    // The bytes before the part are read and dropped: git cannot seek in an object.
+    // Reads and drops the bytes before the part, because git cannot seek in an object.
     read: (part) => partOfStream(stream, part),
     close: () => void stream.destroy(),
   }
@@ -183,7 +183,7 @@ async function objectSource(
   const file = await openLfsFile(services, object)
   if (file === undefined) {
     services.log.warn({ repoId, oid }, 'the file of an LFS object is missing')
-    throw notFoundIn(services.views.lfsObjects, 'the object of this pointer is lost')
+    throw notFoundIn(services.views.lfsObjects, 'the file of this LFS object is missing')
   }
   const close = () => void file.close().catch(() => undefined)
   try {
@@ -197,14 +197,14 @@ async function objectSource(
   }
 }
 
-/** A stream that reads no byte of an empty file. */
+/** Streams a part, also of an empty file. */
 function partOfFile(file: FileHandle, start: number, end: number): Readable {
   return file.createReadStream({ start, end: Math.max(start, end) })
 }
 
 const ref = OptionalText('Branch, tag or commit; without it, the path may begin with one')
 
-/** The commit with which the path begins, and the path in it; undefined also when no ref reaches that commit. */
+/** Returns the commit with which the path begins, and the path in it; undefined also for an unreachable commit. */
 async function servedAt(
   services: Services,
   asking: Asking,
@@ -216,7 +216,7 @@ async function servedAt(
   return found && (await ifServed(services, asking, repository, found.commit)) && found
 }
 
-/** The routes of the API. A pointer of LFS is itself for `raw`, and its object for `media`. */
+/** The routes of the API. For an LFS pointer, `raw` sends the pointer and `media` its object. */
 export function fileDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     for (const word of ['raw', 'media'] as const) {

@@ -1,4 +1,4 @@
-/** Objects and refs as git has them: `/repos/{owner}/{repo}/git/…`. */
+/** Git's objects and refs: `/repos/{owner}/{repo}/git/…`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
@@ -42,7 +42,7 @@ import { gitDirOf, type Services } from '../../services/services.ts'
 import { listSchema, type PageRequest } from '../paged-list.ts'
 import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
 
-/** Number of references whose objects are read at a time. */
+/** Batch size of the references' objects. */
 const PART = 500
 
 const wholeNumber = (text: string | undefined, least: number, whenNot: number) => {
@@ -58,8 +58,8 @@ function requireId(text: string): string {
 }
 
 /**
- * The id of the tree that is meant by its id, or by a branch, a tag or a commit; with a path behind a colon, of a directory
- * there. @throws Refused (not found)
+ * Returns the id of a tree, named by id, branch, tag or commit; with a path after a colon, of a directory there.
+ * @throws Refused (not found)
  */
 async function treeOf(
   services: Services,
@@ -155,8 +155,8 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
         const limit = Math.min(wholeNumber(query.per_page, 1, TREE_PAGE), TREE_PAGE)
         const listing = await askGit(request, sha, () =>
           rememberingFailure([dir, sha, 'tree', recursive].join('\0'), () =>
-            diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
-              listTree(dir, sha, { recursive }, question),
+            diffs.ask(clientOf(request), disconnectSignal(reply), (slot) =>
+              listTree(dir, sha, { recursive }, slot),
             ),
           ),
         )
@@ -188,7 +188,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
           header?.type === 'blob' && (await isServed(services, { request, reply }, repository, sha))
         if (!isThere) throw new Refused(refuse.notFound('blob not found'))
         const small = isSmall(header) ? await smallBlobs(dir, [header]) : undefined
-        // A larger file is downloaded.
+        // Clients download larger files.
         const content = small?.get(sha)?.toString('base64') ?? null
         const url = `${repositoryUrl(repository, services.publicUrl())}/git/blobs/${sha}`
         return { content, encoding: content === null ? null : 'base64', url, sha, size: header.size }
@@ -263,9 +263,9 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
         const tip = await readRef(refs, NOTES)
         if (tip !== null) await requireCommits(services, repository.id, [tip])
         const found = await askGit(request, sha, () =>
-          diffs.ask(clientOf(request), disconnectSignal(reply), async (question) => {
-            const note = tip === null ? undefined : await noteOf(dir, tip, sha, question)
-            return note && { note, commits: await readCommits(services, dir, [note.commit], flags, question) }
+          diffs.ask(clientOf(request), disconnectSignal(reply), async (slot) => {
+            const note = tip === null ? undefined : await noteOf(dir, tip, sha, slot)
+            return note && { note, commits: await readCommits(services, dir, [note.commit], flags, slot) }
           }),
         )
         const [commit] = found ? await commitWires(services, repository, reply, found.commits, flags) : []

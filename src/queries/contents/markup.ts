@@ -9,7 +9,7 @@ import { renderInThread } from '../../domain/markup/renderer.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { contentPolicy } from '../../http/answers/page-headers.ts'
 
-/** The modes of Gitea. In those of talk each line break counts, and references lead to the repository of `Context`. */
+/** Gitea's modes. In talk, line breaks are kept, and references lead to the repository of `Context`. */
 const MODES: Readonly<Record<string, 'talk' | 'document'>> = {
   '': 'document',
   markdown: 'document',
@@ -19,7 +19,7 @@ const MODES: Readonly<Record<string, 'talk' | 'document'>> = {
   file: 'document',
 }
 
-/** The files that are rendered; those of other kinds are not. */
+/** Names of files that are rendered. */
 const MARKDOWN_FILE = /\.(?:md|markdown|mdown|mkd|livemd)$/i
 
 /** The repository in `Context`: `owner/name`, `/owner/name/src/branch/main`, or an address of this server. */
@@ -61,7 +61,7 @@ export const markupRoutes: Routes = (services) => {
       route('misc', { body: Type.Object(Option, { title: 'MarkdownOption' }), response: HTML }),
       async (request, reply) => {
         const { Text: text = '', Mode: mode = '', Context: context } = request.body
-        // Gitea takes a mode that it does not know for plain markdown.
+        // As in Gitea, an unknown mode is plain markdown.
         const isTalk = MODES[mode] === 'talk'
         return send(request, reply, {
           text,
@@ -95,7 +95,7 @@ export const markupRoutes: Routes = (services) => {
       },
     )
 
-    // Only this route takes a text as it is.
+    // Only this route accepts plain text.
     const textRoutes: FastifyPluginAsyncTypebox = async (raw) => {
       raw.addContentTypeParser('text/plain', { parseAs: 'string' }, (_request, text, done) =>
         done(null, text),

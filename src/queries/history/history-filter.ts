@@ -29,13 +29,13 @@ export interface HistoryFilter {
   /** Both inclusive, in milliseconds since 1970. */
   since?: number
   before?: number
-  /** False: without events that only admins of the repository may see. */
+  /** False excludes events that only admins of the repository may see. */
   adminsOnly?: false
-  /** False: without events that hold the words of issues, comments, labels and milestones. */
+  /** False excludes events of issues, comments, labels and milestones. */
   issueWords?: false
 }
 
-/** The filter in a query. @throws Refused (unprocessable) for an invalid date-time, and for types that no history has */
+/** Returns the filter in a query. @throws Refused (unprocessable) for an invalid date-time or type */
 export function historyFilter(query: Static<typeof HistoryFilterQuery>): HistoryFilter {
   const types = namesIn(query.type)
   const unknown = types.filter((type) => !isKnownType(type) || !isInHistory({ type }))

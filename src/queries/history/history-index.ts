@@ -13,11 +13,11 @@ import { type HistoryFilter, matchesFilter } from './history-filter.ts'
 import type { History } from './history-source.ts'
 
 type Slice = Parameters<History['page']>[1]
-/** A filter that one index answers. */
+/** A filter that an index can answer. */
 type Selection = Filter<HistoryDocument>
 
 const OLDEST: Sort<HistoryDocument> = [['position', 1]]
-/** Number of documents that are read per turn of the event loop. */
+/** Number of documents read per iteration of the event loop. */
 const CHUNK = 500
 
 /** Returns the history of a repository; with `repoId` undefined, that of the server: all events. */
@@ -27,7 +27,7 @@ export function indexedHistory(
 ): History {
   const { events, views } = services
 
-  /** Each of these selections contains all events that match. The server's history has only the index of positions. */
+  /** Returns selections that each contain all matching events. The server's history has only the index of positions. */
   function selections({ types, actor, adminsOnly }: HistoryFilter): Selection[] {
     if (repoId === undefined) return [{}]
     const visible = adminsOnly === undefined ? {} : { adminsOnly }
@@ -39,7 +39,7 @@ export function indexedHistory(
     return narrow.length > 0 ? narrow : [{ repoId, ...visible }]
   }
 
-  /** The selection with the fewest documents. */
+  /** Returns the selection with the fewest documents. */
   async function narrowest(filter: HistoryFilter): Promise<Selection> {
     const [first = {}, ...others] = selections(filter)
     if (others.length === 0) return first
@@ -124,12 +124,12 @@ function isExactly(
     (adminsOnly === undefined || 'adminsOnly' in selection || ![...(types ?? [])].some(mayBeForAdmins)) &&
     since === undefined &&
     before === undefined &&
-    // Few tokens need it, so an index is not worth its writes.
+    // Few tokens need this filter, so it has no index.
     issueWords === undefined
   )
 }
 
-/** The filter without types that the requester may not see, so that the index of types finds no such events. */
+/** Removes types that the requester may not see, so that the index of types finds no such events. */
 function withVisibleTypes(filter: HistoryFilter): HistoryFilter {
   const { types, adminsOnly } = filter
   if (types === undefined || adminsOnly === undefined) return filter

@@ -1,4 +1,4 @@
-/** A live history: the past events, then new ones as they come, each event once. */
+/** A live history: past events, then new ones as they arrive, each event once. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../../config/address-ranges.ts'
 import { type Position, StoreUnavailable } from '../../events/store/event-store.ts'
@@ -21,9 +21,9 @@ interface SubscriptionRequest extends HistoryRequest {
 }
 
 /**
- * Answers with a history and then with new events, until the client leaves.
+ * Answers with a history and then with new events, until the client disconnects.
  * @throws Refused when the event to begin after does not exist (unprocessable), when the client has too many
- *   subscriptions already (tooManyRequests), or all clients together have (unavailable)
+ * subscriptions already (tooManyRequests), or all clients together have (unavailable)
  */
 export async function sendLive(
   { live, projector }: Pick<Services, 'live' | 'projector'>,
@@ -43,7 +43,7 @@ export async function sendLive(
   sendEventStream(request, reply, () => untilUnavailable(subscription), live.ending)
 }
 
-/** Ends instead of failing when a store is unavailable: the client then connects again and continues. */
+/** Ends instead of failing when a store is unavailable: the client then reconnects and continues. */
 async function* untilUnavailable(request: SubscriptionRequest): AsyncGenerator<StreamedEvent[]> {
   try {
     yield* followHistory(request)
@@ -54,13 +54,12 @@ async function* untilUnavailable(request: SubscriptionRequest): AsyncGenerator<S
 
 /**
  * Yields batches for an event stream; an empty batch means a pause without events. Ends when the requester loses the
- * permission. Recent events come from the subscriber's memory, older ones from the stores. They are joined by id, so an
- * event comes once.
+ * permission. Recent events come from the subscriber's buffer, older ones from the stores. Deduplicates them by id.
  * @throws StoreUnavailable
  */
 export async function* followHistory(request: SubscriptionRequest): AsyncGenerator<StreamedEvent[]> {
   const { history, filter, beginning, subscriber, signal } = request
-  /** The subscriber's memory is sent up to this position; undefined: read from the stores first. */
+  /** Position up to which the subscriber's buffer was sent; undefined: read the stores first. */
   let joined: Position | undefined = beginning === 'now' ? subscriber.position() : undefined
   /** Id of the last event that was sent or filtered out. */
   let last = beginning === 'first' ? BEGINNING : beginning === 'now' ? await history.last() : beginning

@@ -1,4 +1,4 @@
-/** Which part of a history a requester may see. It is checked at the start, and again before each batch. */
+/** The part of a history that a requester may see, checked at the start and before each batch. */
 import type { FastifyRequest } from 'fastify'
 import { accessTo, atLeast } from '../../access/access.ts'
 import { hasHidden, historyJson, type ShownParts } from '../../api/history/history.ts'
@@ -17,7 +17,7 @@ interface Visible {
   parts?: ShownParts
 }
 
-/** Reads the present permissions of the requester. Undefined: the requester may not see the history any more. */
+/** Reads the current permissions of the requester; undefined after a loss of access. */
 export type HistoryPermissions = () => Promise<Visible | undefined>
 
 export function repositoryPermissions(
@@ -43,13 +43,13 @@ export function repositoryPermissions(
   }
 }
 
-/** Issues, comments, labels and milestones need a scope of their own, wherever a token meets them. */
+/** For tokens, issues, comments, labels and milestones need their own scope in every answer. */
 function wordsFor({ tokenScopes }: FastifyRequest): Pick<HistoryFilter, 'issueWords'> {
   const mayRead = tokenScopes === null || missingScopes(tokenScopes, ['issue'], 'read').length === 0
   return mayRead ? {} : { issueWords: false }
 }
 
-/** Readers of the repository see the whole history of an issue or pull request, as far as their token goes. */
+/** Readers of the repository see the whole history of an issue or pull request, within the scopes of their token. */
 export function discussionPermissions(
   services: Services,
   request: FastifyRequest,
@@ -76,7 +76,7 @@ export interface HistoryRequest {
 
 /**
  * Returns the visible events of a batch. Call it just before sending: it waits until the read models have all events of
- * the batch, which may change permissions. Undefined when the requester may not see the history any more, or the client
+ * the batch, which may change permissions. Undefined when the requester has lost access, or the client has
  * disconnected.
  */
 export async function visibleOf(
@@ -96,13 +96,13 @@ export async function visibleOf(
   }))
 }
 
-/** The requester as of now. Null: anonymous; undefined: the sign-in of the request no longer counts. */
+/** Returns the current account of the requester; null: anonymous; undefined: the sign-in is no longer valid. */
 async function currentRequester({ views }: Services, { requester, tokenId, sudo }: FastifyRequest) {
   if (requester === null) return null
   const hasToken = tokenId !== null && (await views.tokens.get(`${tokenId}`)) !== undefined
   const account = await views.accounts.get(`${requester.id}`)
   if (sudo !== null) {
-    // The credentials are the admin's, who may have lost the role.
+    // The credentials are those of the admin, which may have lost the role.
     const admin = await views.accounts.get(`${sudo.id}`)
     const isAdmin = admin?.siteAdmin === true && isSignInValid({ account: sudo, tokenId }, admin, hasToken)
     return isAdmin && account !== undefined && maySignIn(account) ? account : undefined

@@ -1,4 +1,4 @@
-/** A history, as pages, JSON lines and live streams read it; and the history of one stream. */
+/** The interface of histories for pages, JSON lines and live streams; and the history of one stream. */
 
 import { historyJson } from '../../api/history/history.ts'
 import { nextSlice } from '../../concurrency/event-loop.ts'
@@ -10,17 +10,17 @@ import type { HistoryServices } from '../../services/services.ts'
 import { eventMatchesFilter, factsOf, type HistoryFilter, matchesFilter } from './history-filter.ts'
 
 export interface History {
-  /** The field that grows from event to event. It is the id of an event in server-sent events. */
+  /** The increasing field of events, which is their id in server-sent events. */
   readonly id: 'revision' | 'position'
   readonly topic: Topic
   has(live: LiveEvent): boolean
-  /** A page of the matching events, oldest first; `total` counts all of them. The signal ends the counting early. */
+  /** Returns a page of matching events, oldest first; `total` counts all. The signal stops the count. */
   page(
     filter: HistoryFilter,
     slice: Pick<Page, 'skip' | 'limit'>,
     signal: AbortSignal,
   ): Promise<{ events: RecordedEvent[]; total: number }>
-  /** The matching events with ids from `after` (exclusive) to `upTo` (inclusive), oldest first. */
+  /** Reads the matching events with ids from `after` (exclusive) to `upTo` (inclusive), oldest first. */
   read(filter: HistoryFilter, after: number, upTo?: number): AsyncIterable<RecordedEvent>
   /** Returns the id of the last event; -1 without one. */
   last(): Promise<number>
@@ -29,8 +29,8 @@ export interface History {
 /** Before the first id. */
 export const BEGINNING = -1
 
-/** Number of events that are read per turn of the event loop, in one or two milliseconds. */
-const EVENTS_PER_TURN = 250
+/** Number of events read per iteration of the event loop, in one or two milliseconds. */
+const EVENTS_PER_SLICE = 250
 
 /** The history of an issue or pull request: all events of its own stream. */
 export function streamHistory(services: HistoryServices, stream: string): History {
@@ -47,7 +47,7 @@ export function streamHistory(services: HistoryServices, stream: string): Histor
     for await (const event of events.readStream(stream, { from: after + 1 })) {
       if (event.revision > upTo) return
       if (eventMatchesFilter(filter, event)) yield event
-      if (event.revision % EVENTS_PER_TURN === 0) await nextSlice()
+      if (event.revision % EVENTS_PER_SLICE === 0) await nextSlice()
     }
   }
 
@@ -86,7 +86,7 @@ async function streamFacts(
   // With other writers, a stream may have more revisions than events.
   for await (const event of events.readStream(stream, { from: (before.at(-1)?.revision ?? -1) + 1 })) {
     facts.push({ position: event.position, revision: event.revision, ...factsOf(event) })
-    if (facts.length % EVENTS_PER_TURN !== 0) continue
+    if (facts.length % EVENTS_PER_SLICE !== 0) continue
     if (signal.aborted) return facts
     await nextSlice()
   }
@@ -95,10 +95,10 @@ async function streamFacts(
   return facts
 }
 
-/** An event with its JSON as it is sent. */
+/** An event with its serialized JSON. */
 export type Delivery = Pick<LiveEvent, 'event' | 'json'>
 
-/** Size of a batch in characters: a streamed answer holds about this much at one time. */
+/** Size of a batch, in characters: the approximate memory of a streamed answer. */
 const BATCH_CHARACTERS = 64 * 1024
 
 /** Collects events into non-empty batches of about `BATCH_CHARACTERS`. */

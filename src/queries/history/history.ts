@@ -1,5 +1,5 @@
 /**
- * The recorded events of an issue or pull request, of a repository, or of the server. The `Accept` header chooses one
+ * The recorded events of an issue or pull request, of a repository, or of the server. The `Accept` header selects one
  * page, all events as lines of JSON, or live server-sent events.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
@@ -35,7 +35,7 @@ import { BEGINNING, type History, inBatches, streamHistory } from './history-sou
 
 const JSON_TYPE = 'application/json'
 const EVENT_STREAM = 'text/event-stream'
-/** A client must name this type: with a wildcard it gets an answer that ends. */
+/** Types that a wildcard does not select, because the answer never ends. */
 const NAMED = [EVENT_STREAM] as const
 
 const HistoryQuery = Type.Object({
@@ -49,7 +49,7 @@ const HistoryQuery = Type.Object({
 const ANSWER = {
   200: {
     description:
-      'Oldest first: a page; or all events, one a line; or all events and then new ones as they come',
+      'Oldest first: a page; or all events, one per line; or all events and then new ones as they arrive',
     content: {
       [JSON_TYPE]: { schema: Type.Array(HistoryWire) },
       [NDJSON]: { schema: Type.String() },
@@ -92,7 +92,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       }
       case NDJSON: {
         const historyRequest = { filter, permissions, projector, signal: disconnectSignal(reply) }
-        // Reading a long history takes a while; events that are appended during that time are not sent.
+        // Excludes events that are appended while the history is read.
         const last = await history.last()
         sendLines(request, reply, () => linesOf(history, last, historyRequest))
         return reply
@@ -149,12 +149,12 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 }
 
-/** Fails when the requester loses the permission: the client must not take a part for the whole history. */
+/** Fails when the requester loses access: the client must not mistake a part for the whole history. */
 async function* linesOf(history: History, last: number, request: HistoryRequest): AsyncGenerator<string[]> {
   for await (const batch of inBatches(history.read(request.filter, BEGINNING, last))) {
     const visible = await visibleOf(batch, request)
     if (request.signal.aborted) return
-    if (visible === undefined) throw new Refused(refuse.notFound('you may not read this history any more'))
+    if (visible === undefined) throw new Refused(refuse.notFound('you may no longer read this history'))
     yield visible.map(({ json }) => json)
   }
 }

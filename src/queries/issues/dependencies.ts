@@ -11,15 +11,15 @@ import type { Row } from '../../projections/store/read-store.ts'
 import type { Services } from '../../services/services.ts'
 import { listSchema, type PageRequest, sendRows } from '../paged-list.ts'
 
-/** Issues that are found with one read. */
+/** Number of issues per read. */
 const CHUNK = 50
 
-/** The dependencies of the issue, in the order in which they were added. */
+/** Yields the dependencies of the issue, in the order of their addition. */
 async function* dependenciesOf(_: Services, issue: IssueDocument): AsyncGenerator<Row<IssueDocument>> {
   for (const id of issue.dependencyKeys) yield { id }
 }
 
-/** The issues that depend on this one, oldest first. */
+/** Yields the issues that depend on this one, oldest first. */
 async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGenerator<Row<IssueDocument>> {
   const filter = { dependencyKeys: issueId(issue.repoId, issue.index) }
   for (let skip = 0; ; skip += CHUNK) {
@@ -29,7 +29,7 @@ async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGener
   }
 }
 
-/** Sends one page of the issues that the requester may read. Rows and total exclude the rest. */
+/** Sends one page of the issues that the requester may read. Rows and total exclude the others. */
 async function sendReadable(
   services: Services,
   request: PageRequest,

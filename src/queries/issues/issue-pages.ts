@@ -1,4 +1,4 @@
-/** Finds a page of issues in one repository or in many. */
+/** Finds a page of issues in one or many repositories. */
 import { type Static, Type } from 'typebox'
 import { TimeRangeQuery } from '../../api/time-range.ts'
 import { accountIdNamed } from '../../api/users/users.ts'
@@ -14,13 +14,13 @@ import { updatedBetween } from '../paged-list.ts'
 
 export interface IssueQuery {
   filter: Filter<IssueSelection>
-  /** Each of them must begin a word of the issue; undefined when no keyword was given. */
+  /** Each must be the prefix of a word of the issue; undefined without a keyword. */
   words: readonly string[] | undefined
 }
 
 type Slice = Pick<Page, 'skip' | 'limit'>
 
-/** The part of the query that lists of issues and searches share. */
+/** The query parameters that lists of issues and searches share. */
 export const IssueListQuery = Type.Object({
   state: OptionalText('State: open (default), closed or all'),
   labels: RepeatedText('Names, separated by commas; the issue has at least one of them'),
@@ -33,7 +33,7 @@ export const IssueListQuery = Type.Object({
   ...PageQuery,
 })
 
-/** The filter of the shared part, without labels. @throws Refused (unprocessable) for an invalid date-time */
+/** Filters by the shared parameters except labels. @throws Refused (unprocessable) for an invalid date-time */
 export function sharedFilter({ state, type, ...times }: Static<typeof IssueListQuery>) {
   const filter: Filter<IssueSelection> = updatedBetween(times)
   // `search.1`: anything but `closed` and `all` means open.
@@ -59,8 +59,8 @@ export async function peopleFilter(
 const MAX_WORDS = 50
 
 /**
- * `search.2`: a keyword is trimmed; one with a NUL character counts as empty, and is ignored. One of signs alone
- * (`!!!`) has no words and matches nothing.
+ * `search.2`: a keyword is trimmed; one with a NUL character is ignored, like an empty one. A keyword without letters
+ * and digits (`!!!`) matches nothing.
  */
 export function searchedWords(q = ''): string[] | undefined {
   return q.trim() === '' || q.includes('\0') ? undefined : wordsOf(q).slice(0, MAX_WORDS)
@@ -96,8 +96,8 @@ export async function issuePage(
   if (isNarrow(filter)) return issues.page(filter, page)
   const total = await issues.count(filter)
   if (skip >= total || limit === 0) return { rows: [], total }
-  const walked = await walk(services, new Set(repoIds), query.filter, { skip, limit })
-  return { rows: walked ?? (await issues.rows(filter, page)), total }
+  const scanned = await scan(services, new Set(repoIds), query.filter, { skip, limit })
+  return { rows: scanned ?? (await issues.rows(filter, page)), total }
 }
 
 const NARROW = [
@@ -111,7 +111,7 @@ const NARROW = [
   'updatedAt',
 ]
 
-/** Whether an index finds few issues, so that the condition on repositories only has to filter these. */
+/** Whether an index finds few issues, which are then filtered by repository. */
 function isNarrow(filter: Filter<IssueSelection>): boolean {
   if (typeof filter.repoId === 'number') return true
   return NARROW.some((field) => Object.hasOwn(filter, field))
@@ -121,10 +121,10 @@ const CHUNK = 100
 const MAX_CHUNKS = 20
 
 /**
- * Scans the newest issues of all repositories until the page is full. When the requester can read most of them, this is
- * much faster than a look-up per repository. Undefined when the page is not full after `MAX_CHUNKS` reads.
+ * Scans the newest issues of all repositories until the page is full. Much faster than a look-up per repository, if the
+ * requester can read most of them. Undefined when the page is not full after `MAX_CHUNKS` reads.
  */
-async function walk(
+async function scan(
   { views }: Services,
   repoIds: ReadonlySet<number>,
   filter: Filter<IssueSelection>,
@@ -145,7 +145,7 @@ async function walk(
     if (chunk.length < CHUNK) return found
     const end = chunk.at(-1)
     if (end !== undefined) last = ('body' in end ? end.body : await views.issues.get(end.id))?.id
-    // It was just deleted, so the scan has no cursor.
+    // The issue was just deleted, so the scan has no cursor.
     if (last === undefined) return undefined
   }
   return undefined

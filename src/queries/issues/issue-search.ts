@@ -1,4 +1,4 @@
-/** Searching issues in all repositories that the requester can read: `GET /repos/issues/search`. */
+/** Searches issues in all readable repositories: `GET /repos/issues/search`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { readableBy } from '../../access/access.ts'
@@ -35,8 +35,8 @@ const SearchQuery = Type.Object({
 })
 
 /**
- * `search.3` for many repositories. A label counts as unknown when the requester can read no repository that has it:
- * otherwise the answer would show that the label exists. See `search.4`, too.
+ * `search.3` for many repositories. A label of unreadable repositories counts as unknown: otherwise the answer would
+ * reveal that it exists. See `search.4`, too.
  */
 async function labelIdsIn({ views }: Services, requester: AccountDocument, names: readonly string[]) {
   if (names.length === 0) return []

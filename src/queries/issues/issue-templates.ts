@@ -30,9 +30,9 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { listSchema, rowsOrPage } from '../paged-list.ts'
 
-/** More files are passed over. */
+/** Maximum number of files; further ones are skipped. */
 const MAX_FILES = 50
-/** So are larger ones. */
+/** Maximum size of a file, in bytes; larger ones are skipped. */
 const MAX_BYTES = 32 * 1024
 
 interface File {
@@ -40,7 +40,7 @@ interface File {
   id: string
 }
 
-/** The tree of the default branch; undefined when the repository is empty. */
+/** Returns the tree of the default branch; undefined for an empty repository. */
 async function treeIn(
   services: Services,
   { id, defaultBranch }: RepositoryDocument,
@@ -73,7 +73,7 @@ async function templateFiles(dir: string, tree: string): Promise<File[]> {
   return found.slice(0, MAX_FILES)
 }
 
-/** The text of each file, in their order. */
+/** Returns the texts of the files, in their order. */
 async function textsOf(dir: string, files: readonly File[]): Promise<{ path: string; text: string }[]> {
   const headers = await objectReaders.headers(
     dir,
@@ -87,7 +87,7 @@ async function textsOf(dir: string, files: readonly File[]): Promise<{ path: str
   })
 }
 
-/** The files of a tree never change. */
+/** Caches by tree, whose files never change. */
 const templates = createAnswerCache<IssueTemplate[]>(4 * 1024 * 1024, (found) => JSON.stringify(found).length)
 const configs = createAnswerCache<{ config: IssueConfig | string }>(
   1024 * 1024,

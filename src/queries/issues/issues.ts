@@ -1,4 +1,4 @@
-/** Reading one issue or its labels, and listing the issues of a repository. Pull requests are included, as in Gitea. */
+/** Reads one issue or its labels, and lists the issues of a repository, including pull requests, as in Gitea. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
@@ -19,8 +19,8 @@ const LIST_SCHEMA = filteredListSchema(IssueWire, {
 })
 
 /**
- * Ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Unknown ones are
- * discarded.
+ * Returns the ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Ignores
+ * unknown ones.
  */
 async function milestoneIdsNamed({ views }: Services, repoId: number, list: string | string[] | undefined) {
   const names = namesIn(list)

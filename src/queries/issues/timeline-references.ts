@@ -1,4 +1,4 @@
-/** The rows of a timeline that other texts make: those that name the issue or pull request. */
+/** The rows of a timeline for texts that name the issue or pull request. */
 
 import { currentDocuments, readableRepositories } from '../../api/related-documents.ts'
 import { issueId } from '../../projections/models/issues/issue-selection.ts'
@@ -11,7 +11,7 @@ import { rowId, type TimelineRow } from './timeline-rows.ts'
 /** Maximum number of texts in a timeline. */
 const MAX_SHOWN = 1000
 
-/** The rows for texts that the requester may read, the oldest first. */
+/** Returns the rows for texts that the requester may read, oldest first. */
 export async function referenceRows(
   services: Services,
   { repoId, index }: IssueDocument,
@@ -45,7 +45,7 @@ function rowsFor(key: string, { repoId, source, targets }: ReferenceDocument): T
     })
 }
 
-/** The rows of a timeline with those of other texts among them, by their times. */
+/** Merges the rows of references into a timeline, by time. */
 export function withReferences(
   rows: readonly TimelineRow[],
   others: readonly TimelineRow[],
@@ -53,7 +53,7 @@ export function withReferences(
   if (others.length === 0) return rows
   const result: TimelineRow[] = []
   let next = 0
-  // Rows keep the order of the log, whatever their times. A text comes before its effects.
+  // Rows keep the order of the log even if their times differ from it. A text comes before its effects.
   for (const row of rows) {
     for (let other = others[next]; other !== undefined && other.at <= row.at; other = others[next]) {
       result.push(other)

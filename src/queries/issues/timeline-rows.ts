@@ -1,4 +1,4 @@
-/** The rows of a timeline, as Gitea has them: the fold of the events of an issue or pull request. Pure. */
+/** Gitea's timeline rows: the fold of the events of an issue or pull request. Pure. */
 
 import type { ReferenceAction } from '../../domain/markup/references.ts'
 import type { LabelRef } from '../../events/catalog/labels.ts'
@@ -10,7 +10,7 @@ import type { Position } from '../../events/store/event-store.ts'
 
 /** Content of a row; `type` is Gitea's. */
 type RowDetail =
-  /** The text is only in the comment's document: it may be long, and most rows are not on the requested page. */
+  /** The text is only in the comment's document: it may be long, and a page shows few rows. */
   | { type: 'comment' }
   | { type: 'close' | 'reopen' }
   | { type: 'label'; label: LabelRef; added: boolean }
@@ -35,7 +35,7 @@ type RowDetail =
   | { type: 'review_request'; reviewer: AccountRef; removed: boolean }
   | { type: 'review_request'; team: TeamRef; removed: boolean }
   | { type: 'dismiss_review'; review: number; message: string }
-  /** Another text names it. `comment`: its id, also of a review or of a comment on a line; null: the title or the body. */
+  /** Another text names it. `comment`: the id of the comment, review or line comment; null: the title or the body. */
   | {
       type: 'issue_ref' | 'pull_ref' | 'comment_ref'
       namedIn: IssueRef
@@ -47,30 +47,30 @@ type RowDetail =
 
 export type TimelineRow = {
   id: number
-  /** Null when the server itself did it. */
+  /** Null for the server. */
   by: AccountRef | null
   at: string
-  /** For a comment, when its text was last changed. */
+  /** For a comment: time of the last change of its text. */
   updatedAt: string
 } & RowDetail
 
 /**
  * Comments, changes of state and deletions of branches have ids from the sequence of comments, which grows from 1. The
  * id of any other row is computed from the position of its event, in the upper half of the safe integers. So the two
- * kinds never collide, and an id stays the same when the rows are built again. One event gives at most 2,048 rows (the
- * labels and assignees in one request), so positions may go up to 2^41.
+ * kinds never collide, and ids are reproducible. One event has at most 2,048 rows (the labels and assignees in one
+ * request), so positions may go up to 2^41.
  */
 const FIRST_OWN_ID = 2 ** 52
 const ROWS_PER_EVENT = 2 ** 11
 
-/** The id of a row: `row` counts the rows of one event from 0. */
+/** Returns the id of a row. `row` counts the rows of one event from 0. */
 export function rowId(position: Position, row: number): number {
   return FIRST_OWN_ID + position * ROWS_PER_EVENT + row
 }
 
 /**
- * Applies the event to the rows of its stream. Rows are kept by their ids, in the order of the log. It changes the given
- * map, because a copy for each of thousands of events would be slow.
+ * Applies the event to the rows of its stream. Rows are kept by their ids, in the order of the log. Changes the given
+ * map: a copy for each of thousands of events would be slow.
  */
 export function evolveTimeline(rows: Map<number, TimelineRow>, event: Recorded<DomainEvent>): void {
   const { actor, at } = event.metadata

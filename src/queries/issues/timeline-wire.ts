@@ -25,7 +25,7 @@ export const TimelineWire = Type.Object({
   html_url: Type.String(),
   pull_request_url: Type.String(),
   issue_url: Type.String(),
-  /** Null when the server itself did it. */
+  /** Null for the server. */
   user: Nullable(UserWire),
   body: Type.String(),
   created_at: Type.String(),
@@ -52,10 +52,10 @@ export const TimelineWire = Type.Object({
   dependent_issue: Nullable(IssueWire),
 })
 
-/** The documents that the rows of one page name, in wire form. */
+/** The documents that the rows of a page name, in wire form. */
 type RelatedToRows = Awaited<ReturnType<typeof relatedToRows>>
 
-/** The fields that depend on the type of the row, where Gitea has them. */
+/** Returns the fields that depend on the type of the row, as in Gitea. */
 function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<typeof TimelineWire>> {
   switch (row.type) {
     case 'comment':
@@ -192,7 +192,7 @@ async function relatedToRows(
   }
 }
 
-/** The comments, reviews and comments on lines in which rows are named, as comments. */
+/** Returns the comments, reviews and line comments that name the issue, as comments. */
 async function referencingComments(services: Services, rows: readonly TimelineRow[]) {
   const { comments, reviews, reviewComments, repositories } = services.views
   const named = rows.flatMap((row) => ('namedIn' in row && row.comment !== null ? [row] : []))
@@ -221,7 +221,7 @@ async function referencingComments(services: Services, rows: readonly TimelineRo
   return new Map(wires.flat().map((wire) => [wire.id, wire]))
 }
 
-/** A label that is deleted, or of a former owner: the event still has its name. */
+/** A deleted label, or one of a former owner: the event still has its name. */
 function deletedLabel(label: LabelRef, repository: RepositoryDocument, publicUrl: string) {
   const scope = { kind: 'repository', repoId: repository.id } as const
   const rest = { scope, exclusive: false, archived: false, color: '', description: '' }
@@ -234,8 +234,8 @@ function deletedMilestone({ id, title }: MilestoneRef): Static<typeof MilestoneW
 }
 
 /**
- * Rows of one timeline as Gitea's `TimelineComment`, in the given order. The requester sees only dependencies that it
- * may read.
+ * Rows of one timeline as Gitea's `TimelineComment`, in the given order. Hides dependencies that the requester may not
+ * read.
  */
 export async function timelineWires(
   services: Services,

@@ -20,16 +20,16 @@ interface Timeline {
   rows: ReadonlyMap<number, TimelineRow>
   /** Revision of the last event in the rows. */
   revision: number
-  /** The erasures of texts that the log had seen. After another one the rows are read again. */
+  /** Number of erasures at the time of reading. After another one, the rows are read again. */
   erasures: number
 }
 
-/** Rows of all timelines that are kept in memory: about 200 bytes each. */
+/** Maximum number of cached rows, of about 200 bytes each. */
 const MAX_ROWS = 100_000
-/** Number of events that are folded per turn of the event loop, in one or two milliseconds. */
-const EVENTS_PER_TURN = 250
+/** Number of events folded per iteration of the event loop, in one or two milliseconds. */
+const EVENTS_PER_SLICE = 250
 
-/** Reads timelines. For a cached one it reads only new events. It aborts when its client disconnects. */
+/** Reads timelines. For a cached one, reads only new events. Aborts when the client disconnects. */
 function timelineReader({
   events,
 }: Services): (issue: IssueDocument, gone: AbortSignal) => Promise<Timeline['rows']> {
@@ -48,11 +48,11 @@ function timelineReader({
     let revision = before?.revision ?? -1
     for await (const recorded of events.readStream(stream, { from: revision + 1 })) {
       if (moment !== undefined && recorded.position > moment.position) break
-      // A copy: other requests may still use the rows that were read before.
+      // A copy, because other requests may still use the cached rows.
       rows ??= new Map(before?.rows)
       evolveTimeline(rows, decode(recorded))
       revision = recorded.revision
-      if (revision % EVENTS_PER_TURN !== 0) continue
+      if (revision % EVENTS_PER_SLICE !== 0) continue
       await nextSlice()
       gone.throwIfAborted()
     }

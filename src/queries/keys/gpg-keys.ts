@@ -1,4 +1,4 @@
-/** Reading public keys of OpenPGP: everybody sees them. */
+/** Reads OpenPGP public keys, which every client may see. */
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { canSee } from '../../access/visibility.ts'

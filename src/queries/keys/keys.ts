@@ -1,4 +1,4 @@
-/** Reading public keys: those of users are for everybody, those of repositories for their admins. */
+/** Reads public keys: those of users are public, those of repositories for their admins. */
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'

@@ -14,7 +14,7 @@ import type { Filter, Sort } from '../../projections/store/read-store.ts'
 import type { Services } from '../../services/services.ts'
 import { filteredListSchema, sendPage } from '../paged-list.ts'
 
-/** As in Gitea: an unknown state means open; `name` is a part of the title, and case does not matter. */
+/** As in Gitea: an unknown state means open; `name` is a part of the title, ignoring case. */
 function filterOf(repoId: number, { state, name = '' }: { state?: string; name?: string }) {
   const filter: Filter<MilestoneDocument> = { repoId }
   if (state !== 'all') filter.state = state === 'closed' ? 'closed' : 'open'

@@ -33,7 +33,7 @@ type Filters = {
   before?: string
 }
 
-/** Gitea's subjects of notifications, with and without notifications here. */
+/** Gitea's subjects of notifications; the last three have none here. */
 const SUBJECTS = ['issue', 'pull', 'commit', 'repository', 'release']
 
 export const notificationQueryRoutes: Routes = (services) => {

@@ -25,7 +25,7 @@ import { listSchema, type PageRequest, pagedList, pagedRows } from '../paged-lis
 export function organizationQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts } = services.views
 
-  /** A page of the organizations that a user is a member of, or in a team of, and the requester may see. */
+  /** Returns a page of the user's organizations that the requester may see. */
   async function organizationsOf(user: AccountDocument, request: PageRequest, reply: FastifyReply) {
     const all = await accounts.getMany(user.organizationIds.map(String))
     const { requester } = request
@@ -93,7 +93,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
         const user = await userNamed(services, request.params.username)
         const organization = await organizationFor(services, request, request.params.org)
         if (!canSee(organization, user)) throw new Refused(refuse.notFound('organization not found'))
-        // A requester who may not see the membership gets the answer for a non-member.
+        // A hidden membership gets the answer for a non-member.
         const isKnown = maySeeMembership(organization.id, user, requester)
         return organizationPermissionsWire(organization, isKnown ? user : null)
       },

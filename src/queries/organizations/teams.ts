@@ -56,7 +56,7 @@ export function teamQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
     const { repository } = await onRepository(services, request, 'read')
     const requester = signedIn(request)
     if (isPublicReaderOnly(repository, requester)) {
-      throw new Refused(refuse.forbidden('only those with access to the repository see its teams'))
+      throw new Refused(refuse.forbidden('only collaborators of the repository may see its teams'))
     }
     return repository
   }

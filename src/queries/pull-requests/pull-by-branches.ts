@@ -15,13 +15,13 @@ const BranchesParams = Type.Object({
   '*': Type.String({ description: 'Name of the head branch, or `owner:branch` for a branch of a fork' }),
 })
 
-/** Of the pull requests between two branches, at most one is open, among the newest. */
+/** Only one pull request between two branches can be open, and it is among the newest. */
 const NEWEST = { sort: [['index', -1]], limit: 100 } as const
 
 export function pullByBranchesRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { views } = services
 
-  /** The id of the repository with the head: as in Gitea, a fork has the name of its base. */
+  /** Returns the id of the head's repository. As in Gitea, assumes that a fork has the name of its base. */
   async function headRepository(base: { id: number; name: string }, owner: string | undefined) {
     if (owner === undefined) return base.id
     return (await views.repositories.findOne({ key: repositoryKey(owner, base.name) }))?.id

@@ -12,7 +12,7 @@ import { clientOf } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { commitRange } from '../../git/commits/commit-range.ts'
 import { changedFiles, isWhitespace } from '../../git/diff/changed-files.ts'
-import type { Question } from '../../git/process/limits.ts'
+import type { GitSlot } from '../../git/process/limits.ts'
 import { rememberingFailure } from '../../git/process/remembered-failures.ts'
 import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { flagOf, OptionalText } from '../../http/requests/optional-text.ts'
@@ -29,8 +29,9 @@ import {
 import { filteredListSchema } from '../paged-list.ts'
 
 /**
- * The pull request in the path, if the requester may read it. `dir`: the git directory of the base repository, which also
- * has commits of forks and of deleted branches. @throws Refused (not found)
+ * Returns the pull request in the path. `dir`: the base repository, which also has commits of forks and of deleted
+ * branches.
+ * @throws Refused (not found)
  */
 async function pullInGit(services: Services, request: Parameters<typeof onPull>[1]) {
   const { repository, pull } = await onPull(services, request, 'read')
@@ -67,11 +68,11 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
         const flags = commitFlags(request.query)
         const start = pull.merged === null ? pull.base.sha : pull.mergeBase
         await requireCommits(services, pull.repoId, [start, pull.head.sha])
-        const read = async (question: Question) => {
-          const { queue, signal } = question
+        const read = async (slot: GitSlot) => {
+          const { queue, signal } = slot
           const range = await commitRange(dir, start, pull.head.sha, { queue, signal })
           const ids = range.page(page.skip, page.limit)
-          return { total: range.total, found: await readCommits(services, dir, ids, flags, question) }
+          return { total: range.total, found: await readCommits(services, dir, ids, flags, slot) }
         }
         const work = [dir, pull.base.sha, pull.head.sha, 'commits'].join('\0')
         const { total, found } = await askGit(request, pull.head.sha, () =>
@@ -135,7 +136,7 @@ const diffOptions = {
       binary: OptionalText('Whether the diff contains binary files; a patch always does'),
     }),
     response: {
-      200: { description: 'As git writes it', content: { 'text/plain': { schema: Type.String() } } },
+      200: { description: 'The text of git', content: { 'text/plain': { schema: Type.String() } } },
       304: Type.Null({ description: 'The client has it: see If-None-Match' }),
     },
   },

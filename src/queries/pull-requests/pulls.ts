@@ -1,4 +1,4 @@
-/** Reading one pull request, and listing them. A list is one indexed read, without git. */
+/** Reads one pull request, or lists them with one indexed read, without git. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
@@ -42,7 +42,7 @@ const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
   ),
 })
 
-/** Returns the label ids in a query. @throws Refused (unprocessable) for anything else, such as a name */
+/** Returns the label ids in a query. @throws Refused (unprocessable) for other values, such as names */
 function labelIdsIn(given: string | readonly string[] = []): number[] {
   const texts = [given].flat().filter((text) => text !== '')
   const ids = texts.flatMap((text) => pathNumber(text) ?? [])
@@ -73,7 +73,7 @@ async function filterOf(
   return filter
 }
 
-/** The total of a list as the repository's counters have it; undefined when the rows must be counted, which is slow. */
+/** Returns a list's total by the repository's counters; undefined when the rows must be counted, which is slow. */
 function totalOf({ openPulls, closedPulls }: RepositoryDocument, filter: Filter<PullDocument>) {
   const { milestoneId, labelIds, posterId, baseKey } = filter
   if ([milestoneId, labelIds, posterId, baseKey].some((one) => one !== undefined)) return undefined

@@ -32,7 +32,7 @@ interface ReleaseQuery {
   q?: string
 }
 
-/** The releases that match and that the requester may see. */
+/** Returns the filter for matching releases that the requester may see. */
 function filterOf(repoId: number, access: Access, query: ReleaseQuery): Filter<ReleaseDocument> {
   const filter: Filter<ReleaseDocument> = { repoId }
   if (query.draft) filter.draft = flagOf(query.draft, false)

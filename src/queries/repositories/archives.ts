@@ -22,11 +22,11 @@ const TYPES: Record<ArchiveFormat, string> = {
   bundle: 'application/octet-stream',
 }
 
-/** Refuses a commit that does not fit into an archive: a zip, for example, has no times before 1970. @throws always */
+/** Refuses a commit that an archive cannot represent: a zip, for example, has no times before 1970. @throws always */
 function refuseUnfit(request: FastifyRequest, error: unknown): never {
   if (!(error instanceof GitFailed)) throw error
-  request.log.warn({ err: error }, 'git cannot make an archive of a commit')
-  throw new Refused(refuse.unprocessable('git cannot make this kind of archive of this commit'))
+  request.log.warn({ err: error }, 'git cannot create an archive of a commit')
+  throw new Refused(refuse.unprocessable('git cannot create this kind of archive for this commit'))
 }
 
 async function sendArchive(
@@ -42,7 +42,7 @@ async function sendArchive(
   }
   const name = archive.slice(0, -format.length - 1)
   const { sha } = await commitFor(services, { request, reply }, repository, name)
-  // Weak, because another version of git may pack the same files in another way.
+  // Weak, because another version of git may pack the same files differently.
   const tag = `W/"${sha}.${format}"`
   const fullName = `${repository.ownerLogin}/${repository.name}`
   const permanent = `${services.publicUrl()}/api/v1/repos/${fullName}/archive/${sha}.${format}?rev=${sha}`
@@ -85,7 +85,7 @@ export function archiveRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 }
 
-/** The addresses that people and build tools know, outside the API. */
+/** The usual addresses for browsers and build tools, outside the API. */
 export function archivePageRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     app.get('/:owner/:repo/archive/*', options, async (request, reply) =>

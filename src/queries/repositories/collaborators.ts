@@ -13,13 +13,13 @@ import { listSchema, pagedRows } from '../paged-list.ts'
 
 export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   /**
-   * Returns the repository in the path, for requesters with a permission of their own. In Gitea any reader may see
-   * them.
+   * Returns the repository in the path, for requesters with their own permission. In Gitea, any reader may see
+   * collaborators.
    */
-  async function withPeople(request: Parameters<typeof onRepository>[1]) {
+  async function forCollaborator(request: Parameters<typeof onRepository>[1]) {
     const { repository } = await onRepository(services, request, 'read')
     if (isPublicReaderOnly(repository, signedIn(request))) {
-      throw new Refused(refuse.forbidden('only people of the repository may see its collaborators'))
+      throw new Refused(refuse.forbidden('only collaborators of the repository may see its collaborators'))
     }
     return repository
   }
@@ -31,7 +31,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
       '/repos/:owner/:repo/collaborators',
       { schema: { tags, params: RepositoryParams, ...listSchema(UserWire) } },
       async (request, reply) => {
-        const repository = await withPeople(request)
+        const repository = await forCollaborator(request)
         const ids = pagedRows(services, request, reply, Object.keys(repository.collaborators))
         const found = await services.views.accounts.getMany(ids)
         return found.map((account) => userWire(account, services.publicUrl()))
@@ -42,7 +42,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
       '/repos/:owner/:repo/collaborators/:collaborator',
       { schema: { tags, params: CollaboratorParams, response: { 204: Type.Null() } } },
       async (request, reply) => {
-        const repository = await withPeople(request)
+        const repository = await forCollaborator(request)
         const user = await collaboratorNamed(services, request.params.collaborator)
         if (repository.collaborators[`${user.id}`] === undefined) {
           throw new Refused(refuse.notFound(`${user.login} is not a collaborator`))
@@ -67,7 +67,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
         const requester = signedIn(request)
         const user = await collaboratorNamed(services, request.params.collaborator)
         if (access !== 'admin' && requester.id !== user.id) {
-          throw new Refused(refuse.forbidden('only repository admins may see the permissions of others'))
+          throw new Refused(refuse.forbidden('only repository admins may see the permissions of other users'))
         }
         const permission = user.id === repository.ownerId ? 'owner' : accessIn(repository, user)
         return { permission, role_name: permission, user: userWire(user, services.publicUrl()) }

@@ -26,7 +26,7 @@ export function diskUsageRoutes(services: Services): FastifyPluginAsyncTypebox {
     app.get(
       '/admin/repos',
       {
-        preValidation: async (request) => void siteAdmin(request, 'see what all repositories take'),
+        preValidation: async (request) => void siteAdmin(request, 'see the disk usage of all repositories'),
         ...route('admin', listSchema(RepositoryUsageWire)),
       },
       async (request, reply) => {

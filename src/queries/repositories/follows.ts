@@ -1,4 +1,4 @@
-/** Stars and watches. A user's list has the repositories that the requester may read now, in two indexed reads. */
+/** Stars and watches. A user's list has the repositories that the requester may read, with two indexed reads. */
 import type { FastifyReply } from 'fastify'
 import { readableBy } from '../../access/access.ts'
 import { onRepository, type RepositoryRequest } from '../../access/repository-access.ts'

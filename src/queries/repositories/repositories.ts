@@ -1,5 +1,5 @@
 /**
- * Reading one repository, its languages and its forks: `/repos/{owner}/{repo}`, `/repositories/{id}`,
+ * Reads one repository, its languages and its forks: `/repos/{owner}/{repo}`, `/repositories/{id}`,
  * `/repos/{owner}/{repo}/languages`, `…/forks`.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
@@ -36,7 +36,7 @@ export function repositoryQueryRoutes(services: Services): FastifyPluginAsyncTyp
       {
         schema: {
           tags: ['repository'],
-          description: 'The bytes of the files of the default branch by their languages, the largest first',
+          description: 'Bytes of the files of the default branch by language, the largest first',
           params: RepositoryParams,
           response: { 200: Type.Record(Type.String(), Type.Integer()) },
         },
@@ -49,8 +49,8 @@ export function repositoryQueryRoutes(services: Services): FastifyPluginAsyncTyp
         if (usage?.languages?.commit === branch.commit.sha) return usage.languages.bytes
         const dir = gitDirOf(services, repository.id)
         return await askGit(request, branch.commit.sha, () =>
-          services.gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
-            languagesOf(dir, branch.commit.sha, question),
+          services.gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), (slot) =>
+            languagesOf(dir, branch.commit.sha, slot),
           ),
         )
       },

@@ -1,7 +1,7 @@
 /**
  * All repositories of a user, of an organization, or of the requester: `/users/{username}/repos`, `/orgs/{org}/repos`,
- * `/user/repos`. These lists come whole, so they are streamed; a request that names a page gets that page.
- * See `repositories.list.1` to `repositories.list.4`.
+ * `/user/repos`. Without a requested page, these lists are complete and streamed. See `repositories.list.1` to
+ * `repositories.list.4`.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
@@ -22,7 +22,7 @@ import type { Filter, Sort } from '../../projections/store/read-store.ts'
 import type { Services } from '../../services/services.ts'
 import { listSchema, type PageRequest } from '../paged-list.ts'
 
-/** Repositories that are read and held at one time: a few milliseconds of work. */
+/** Number of repositories read and held at a time: a few milliseconds of work. */
 const CHUNK = 200
 
 type Selection = Filter<RepositoryDocument>
@@ -33,15 +33,15 @@ interface KeyRange {
   below?: string
 }
 
-/** The keys of an owner's repositories. A key is `owner/name`, and `0` is the character after `/`. */
+/** Returns the keys of an owner's repositories. A key is `owner/name`, and `0` is the character after `/`. */
 function keysOf({ login }: AccountDocument): Required<KeyRange> {
   const above = repositoryKey(login, '')
   return { above, below: `${above.slice(0, -1)}0` }
 }
 
 /**
- * The repositories of an owner that the requester sees: private ones only as the owner, a member (of the organization or
- * of a team that has it) or a site admin.
+ * Returns the filter for an owner's repositories that the requester sees: private ones only as the owner, a member (of
+ * the organization or of a team that has it) or a site admin.
  */
 function visibleTo(owner: AccountDocument, requester: AccountDocument | null): Selection {
   const all =
@@ -52,8 +52,8 @@ function visibleTo(owner: AccountDocument, requester: AccountDocument | null): S
 }
 
 /**
- * The repositories that list the requester: as owner, as collaborator, as member of the owning organization or of a
- * team.
+ * Returns the filter for repositories that list the requester: as owner, collaborator, or member of the owning
+ * organization or of a team.
  */
 function grantedTo(requester: AccountDocument): Selection {
   return { readers: { $in: readerIdsOf(requester) } }
@@ -71,7 +71,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
 
   /**
    * Yields repositories in batches, sorted by owner and name without case. Each read starts after the last key. A
-   * repository that is renamed in between may be missed or come twice; all others come once.
+   * repository that is renamed meanwhile may be missing or repeated.
    */
   async function* inOrder(selection: Selection, { above, below }: KeyRange) {
     let last = above
@@ -84,7 +84,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
     }
   }
 
-  /** The rows of these ranges, one range after the other, from `skip` on. */
+  /** Returns the page of the rows of these ranges, one range after the other. */
   async function slice(ranges: readonly (KeyRange & { selection: Selection; total: number })[], page: Page) {
     const found: RepositoryDocument[] = []
     let { skip } = page
@@ -161,7 +161,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
       const granted = grantedTo(requester)
       return send(request, reply, [
         { selection: {}, ...own },
-        // The other keys are before and after the requester's own, and differ from both borders.
+        // The other keys are before and after the requester's own.
         { selection: granted, above: '', below: own.above },
         { selection: granted, above: own.below },
       ])

@@ -35,7 +35,7 @@ export const RepositorySearchQuery = Type.Object({
 type Query = Static<typeof RepositorySearchQuery>
 type Selection = Filter<RepositoryDocument>
 
-/** Accounts of `uid` and `owner`, looked up before. */
+/** The accounts of `uid` and `owner`, and other look-ups. */
 export interface SearchedAccounts {
   member: AccountDocument | undefined
   owner: AccountDocument | undefined
@@ -72,13 +72,13 @@ function keywordFilter({ q = '', topic, includeDesc }: Query): { filter: Selecti
     const topics = keyword.split(',').map((one) => one.trim().toLowerCase())
     return { filter: { topics: { $in: topics } } }
   }
-  if (keyword.includes(',')) throw refused('q', 'several keywords are possible only with topic=true')
+  if (keyword.includes(',')) throw refused('q', 'several keywords require topic=true')
   const [owner = '', name] = keyword.split('/')
   const part = partNamed(name ?? keyword)
   const named: Selection = part === undefined ? {} : { nameParts: { $words: [part] } }
   if (name !== undefined) return { filter: named, owner }
   if (!flagOf(includeDesc, false)) return { filter: named }
-  // A part of the name, or words of the description: the description is searched as issues are.
+  // A part of the name, or words of the description, as in the search of issues.
   const words = wordsOf(keyword)
   const all = part !== undefined && words.length < 2 ? [part] : words
   return { filter: { allParts: { $words: all } } }
@@ -153,7 +153,7 @@ export function repositorySelections(
     ...(mode === 'fork' && { parentId: { $gte: 1 } }),
   }
   const { owners } = ofMember
-  // Each of these names the only owners.
+  // The searched owner, and the organization of a team with all repositories.
   const named = [owner?.id, ofTeam !== undefined && 'ownerId' in ofTeam ? ofTeam.ownerId : undefined]
   const among = named.reduce(
     (ids: readonly number[] | undefined, only) =>
@@ -178,7 +178,7 @@ export function repositorySelections(
   ]
 }
 
-/** The login of the owner that the search names, in its keyword or apart. */
+/** Returns the login of the owner in the keyword or in `owner`. */
 export function ownerIn(query: Query): string | undefined {
   return (keywordFilter(query).owner ?? query.owner) || undefined
 }

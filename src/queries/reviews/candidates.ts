@@ -18,7 +18,7 @@ import type { Filter, Sort } from '../../projections/store/read-store.ts'
 import type { Services } from '../../services/services.ts'
 import { listSchema, type PageRequest, pagedList } from '../paged-list.ts'
 
-/** Users that are read and held at one time. */
+/** Number of users read and held at a time. */
 const CHUNK = 200
 
 const BY_LOGIN: Sort<AccountDocument> = [['loginKey', 1]]
@@ -43,7 +43,7 @@ function peopleOf(
 export function candidateRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts } = services.views
 
-  /** All of them by login, in parts. Each read begins after the last login of the read before. */
+  /** Yields the users by login, in batches. Each read begins after the last login of the one before. */
   async function* inOrder(people: Filter<AccountDocument>) {
     for (let last = ''; ; ) {
       const filter = { ...people, loginKey: { $gt: last } }
@@ -54,7 +54,7 @@ export function candidateRoutes(services: Services): FastifyPluginAsyncTypebox {
     }
   }
 
-  /** As in Gitea the list comes whole; a request that names a page gets that page. */
+  /** As in Gitea, the list is complete without a requested page. */
   async function list(
     request: PageRequest & Parameters<typeof onRepository>[1],
     reply: FastifyReply,
@@ -62,7 +62,9 @@ export function candidateRoutes(services: Services): FastifyPluginAsyncTypebox {
   ) {
     const { repository } = await onRepository(services, request, 'read')
     if (isPublicReaderOnly(repository, signedIn(request))) {
-      throw new Refused(refuse.forbidden('only people of the repository may see its people'))
+      throw new Refused(
+        refuse.forbidden('only collaborators of the repository may see reviewers and assignees'),
+      )
     }
     const filter = peopleOf(repository, writers)
     if (wantedPage(request.query, services.config) !== undefined) {

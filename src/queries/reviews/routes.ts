@@ -55,7 +55,7 @@ export function reviewQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         schema: {
           tags,
           description:
-            'The line of each comment in the present head of the pull request. Of a line that is gone, `position` is 0, ' +
+            'The line of each comment in the current head of the pull request. For a removed line, `position` is 0, ' +
             'and `original_position` is the line in the commit on which the comment was written.',
           params: ReviewParams,
           ...listSchema(ReviewCommentWire),

@@ -1,4 +1,4 @@
-/** Reading the statuses of a commit: all of them, or the combined state of the latest one of each context. */
+/** Reads the statuses of a commit: all, or the combined state of the latest one of each context. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
@@ -26,7 +26,7 @@ import { filteredListSchema, pagedRows } from '../paged-list.ts'
 
 const OLDEST: Sort<CommitStatusDocument> = [['id', 1]]
 const NEWEST: Sort<CommitStatusDocument> = [['id', -1]]
-/** A status never changes, so ids are in the order of both times, creation and update. */
+/** A status never changes, so the order of ids is that of creation and update. */
 const SORTS: ReadonlyMap<string, Sort<CommitStatusDocument>> = new Map([
   ['oldest', OLDEST],
   ['recentupdate', NEWEST],

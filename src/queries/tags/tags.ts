@@ -1,4 +1,4 @@
-/** Reading tags: the read model finds them, and the repository's reader has their objects. */
+/** Reads tags from the read model, and their objects from git. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { requireCommits } from '../../api/contents/refs-in-time.ts'

@@ -76,7 +76,7 @@ export function accountListRoutes(services: Services): FastifyPluginAsyncTypebox
     app.get(
       '/orgs',
       {
-        // As in Gitea, any token will do.
+        // As in Gitea, any token is enough.
         config: { scope: [] },
         schema: { tags: ['organization'], ...listSchema(OrganizationWire) },
       },

@@ -9,8 +9,8 @@ export interface Change {
 }
 
 /**
- * The fields that differ, in the order of the objects. For a nested object it lists the nested fields that differ, at any
- * depth. Arrays are listed whole; so are nested objects with different ids, because they are different things.
+ * Returns the differing fields, in the order of the objects, at any depth. Arrays are compared whole, and so are nested
+ * objects with different ids.
  */
 export function changesBetween(before: object, after: object): Change[] {
   const from = new Map(Object.entries(before))

@@ -1,11 +1,11 @@
-/** Moments of a stream: where a replay ends, and where events are. Pure. */
+/** Moments of a stream: the end of a replay, and the places of events. Pure. */
 import type { Position, RecordedEvent } from '../../../events/store/event-store.ts'
 import type { StreamPoint } from '../../../services/history/document-snapshots.ts'
 
 /**
- * Where a replay of a stream ends: at a revision; at a position in the log; or at a time, ISO 8601 in UTC with
- * milliseconds. The times of events come from the servers that decided them, and their clocks differ a little. So a
- * replay to a time includes all events before the last one that is not later, and all up to `position`, if given.
+ * The end of a replay of a stream: a revision; a position in the log; or a time, ISO 8601 in UTC with milliseconds.
+ * Clocks of servers differ a little. So a replay to a time also includes all events before the last event up to that
+ * time, and all up to `position`, if given.
  */
 export type Until = { revision: number } | { position: Position } | { at: string; position?: Position }
 

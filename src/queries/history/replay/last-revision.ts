@@ -1,4 +1,4 @@
-/** Finding the last event of a stream up to a time. */
+/** Finds the last event of a stream up to a time. */
 import type { EventStore } from '../../../events/store/event-store.ts'
 import type { StreamPoint } from '../../../services/history/document-snapshots.ts'
 import type { HistoryServices } from '../../../services/services.ts'
@@ -6,13 +6,13 @@ import { isUpTo, pointOf, type Until } from './document-at.ts'
 import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
 import { BATCH_EVENTS, waitForSlot } from './stream-batches.ts'
 
-/** Events in a segment. */
+/** Number of events in a segment. */
 export const SEGMENT = BATCH_EVENTS
 
 /**
  * Returns the revision of the last event of a stream up to a time; -1 without one. Clocks of servers differ, so times
- * may go backwards along the stream. So it is read from its end, without segments that are known to be later.
- * @throws StoreUnavailable, and the reason of the replayClient's `gone`
+ * may go backwards along the stream. So the stream is read from its end, without segments that are known to be later.
+ * @throws StoreUnavailable, and the reason of `replayClient.gone`
  */
 export async function lastRevision(
   { events, historyCaches }: HistoryServices,

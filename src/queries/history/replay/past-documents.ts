@@ -1,4 +1,4 @@
-/** Related documents as they were: labels, milestones, repositories and accounts, replayed from their own streams. */
+/** Related documents of the past: labels, milestones, repositories and accounts, replayed from their own streams. */
 
 import { LRUCache } from 'lru-cache'
 import { accessTo } from '../../../access/access.ts'
@@ -23,7 +23,7 @@ import type { Until } from './document-at.ts'
 import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
 import { replayStream } from './replay-stream.ts'
 
-/** At most this many streams of one kind are read at the same time. */
+/** Maximum number of concurrent reads of streams of one kind. */
 const CONCURRENT_READS = 8
 /** Maximum number of documents of one kind that are kept. */
 const MAX_KNOWN = 1000
@@ -60,7 +60,7 @@ export function readOnce<D extends object>(read: (id: string) => Promise<D | und
 
 /**
  * Returns the related documents of one replay as of `until`. Each stream is read once, for `replayClient`. Some values
- * are present ones, because they come from many streams: permissions, counters, disk usage, emptiness, and the last
+ * are current ones, because they come from many streams: permissions, counters, disk usage, emptiness, and the last
  * update of a milestone or repository. A deleted milestone has counters of 0; a deleted repository is not shown.
  */
 export function pastDocuments(
@@ -114,7 +114,7 @@ export function pastDocuments(
         (now.kind === 'user' ? userStream : organizationStream)(now.id),
         id,
       )
-      // An address that is hidden now is hidden in the past, too.
+      // A currently hidden address stays hidden in the past.
       return past && { ...past, email: now.email, showEmail: now.showEmail, stars: now.stars }
     }),
     teams: views.teams,

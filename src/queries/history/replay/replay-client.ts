@@ -10,7 +10,7 @@ export interface ReplayClient {
   gone?: AbortSignal | undefined
 }
 
-/** For the server's own work. */
+/** The client of the server's own work. */
 export const SERVER_CLIENT: ReplayClient = { client: 'replays' }
 
 /** The client of a request. */

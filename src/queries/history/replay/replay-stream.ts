@@ -11,8 +11,8 @@ import { BATCH_EVENTS, streamBatches } from './stream-batches.ts'
 
 /**
  * Returns the document with that id after the events up to `until`. `start` is an earlier replay of the stream to
- * continue from. `onTurn` is called after each full batch with the replay so far.
- * @throws StoreUnavailable, UnreadableEvent, and the reason of the replayClient's `gone`
+ * continue from. `onBatch` is called after each full batch with the replay so far.
+ * @throws StoreUnavailable, UnreadableEvent, and the reason of `replayClient.gone`
  */
 export async function replayStream<D extends object>(
   services: HistoryServices,
@@ -21,7 +21,7 @@ export async function replayStream<D extends object>(
   id: string,
   until: Until,
   start: Replayed<D> = { document: undefined, last: undefined },
-  onTurn: (replayed: Replayed<D>) => void = () => {},
+  onBatch: (replayed: Replayed<D>) => void = () => {},
   replayClient: ReplayClient = SERVER_CLIENT,
 ): Promise<Replayed<D>> {
   const end = 'at' in until ? { revision: await lastRevision(services, stream, until, replayClient) } : until
@@ -39,7 +39,7 @@ export async function replayStream<D extends object>(
     last = pointOf(latest)
     // The end of the replay, or of the stream.
     if (count < BATCH_EVENTS) break
-    onTurn({ document, last })
+    onBatch({ document, last })
   }
   return { document, last }
 }

@@ -1,7 +1,7 @@
 /**
- * Replays of issues and pull requests: the answer of `GET` as of a moment, with the folds and wire functions of present
- * answers. Related documents (labels, the milestone, repositories, accounts) are replayed too. Counters of milestones
- * and repositories, and permissions, are present ones: see `past-documents.ts`.
+ * Replays issues and pull requests: the answer of `GET` at a moment, with the folds and wire functions of current
+ * answers. Replays related documents (labels, the milestone, repositories, accounts) too. Counters and permissions are
+ * current ones: see `past-documents.ts`.
  */
 import type { Static } from 'typebox'
 import type { RepositoryAccess } from '../../../access/repository-access.ts'
@@ -29,7 +29,7 @@ import { rangeOf, replayStream } from './replay-stream.ts'
 /** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
 export type Moment = { revision: number } | { at: string }
 
-/** An answer as it was, and the last event that it includes. */
+/** A past answer, and the last event that it includes. */
 export interface Replay<W> {
   body: W
   last: StreamPoint
@@ -38,7 +38,7 @@ export interface Replay<W> {
 /** Replays one issue or pull request. @throws Refused (not found) with the range of the stream, for a moment outside it */
 export interface Replayer<W> {
   at(moment: Moment): Promise<Replay<W>>
-  /** The answers at two revisions, in any order. */
+  /** Returns the answers at two revisions, in any order. */
   between(from: number, to: number): Promise<{ from: Replay<W>; to: Replay<W> }>
 }
 
@@ -88,7 +88,7 @@ function replayer<D extends object, W>(
 
   async function replayOf({ document, last }: { document: D; last: StreamPoint }, moment: Moment) {
     const { position } = last
-    // A time may be later than the last event: related documents may have changed between the two.
+    // A time may be later than the last event, and related documents may have changed in between.
     const source = pastDocuments(
       services,
       'at' in moment ? { at: moment.at, position } : { position },

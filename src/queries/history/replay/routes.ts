@@ -13,13 +13,13 @@ import { changesBetween } from './changes.ts'
 import { replayClientOf } from './replay-client.ts'
 import { issueReplayer, type Moment, pullReplayer } from './replayers.ts'
 
-/** The revision in a query; it may be out of range. @throws Refused (unprocessable) when it is not a whole number */
+/** Parses a revision, which may be out of range. @throws Refused (unprocessable) unless it is an integer */
 export function revisionOf(field: string, text: string): number {
   if (!/^-?\d+$/.test(text)) throw new Refused(refuse.unprocessable(`${field}: must be a whole number`))
   return Math.max(-1, Math.min(Number(text), Number.MAX_SAFE_INTEGER - 1))
 }
 
-/** The moment in a query. @throws Refused (unprocessable) unless it has either a valid revision or a valid time */
+/** Parses a moment. @throws Refused (unprocessable) unless there is either a valid revision or a valid time */
 export function momentOf({ revision, at }: { revision?: string; at?: string }): Moment {
   if (revision !== undefined && at !== undefined) {
     throw new Refused(refuse.unprocessable('at: cannot be given together with revision'))

@@ -1,10 +1,10 @@
-/** Reads a stream in small batches, each in its own turn of the event loop, so that replays do not block it. */
+/** Reads a stream in small batches, each in its own slice, so that replays do not block the event loop. */
 
 import { nextSlice } from '../../../concurrency/event-loop.ts'
 import type { EventStore, RecordedEvent } from '../../../events/store/event-store.ts'
 import type { ReplayClient } from './replay-client.ts'
 
-/** Events in a part. To read and to fold them is one or two milliseconds of work. */
+/** Number of events per batch, whose reading and folding takes one or two milliseconds. */
 export const BATCH_EVENTS = 100
 
 /**

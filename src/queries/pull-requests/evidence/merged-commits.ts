@@ -5,7 +5,7 @@ import { clientOf } from '../../../auth/requester.ts'
 import { commitRange } from '../../../git/commits/commit-range.ts'
 import type { CommitFacts } from '../../../git/commits/commits.ts'
 import { GitFailed, RepositoryMissing } from '../../../git/process/errors.ts'
-import type { Question } from '../../../git/process/limits.ts'
+import type { GitSlot } from '../../../git/process/limits.ts'
 import { disconnectSignal } from '../../../http/requests/client-disconnect.ts'
 import type { PullDocument } from '../../../projections/models/pull-requests/pulls.fold.ts'
 import { gitDirOf, type Services } from '../../../services/services.ts'
@@ -25,13 +25,13 @@ export async function mergedCommits(
   const dir = gitDirOf(services, pull.repoId)
   const { head, mergeBase, merged } = pull
   const flags = { stat: false, files: false, verification: true }
-  const read = async (question: Question) => {
-    const range = await commitRange(dir, mergeBase, head.sha, question)
+  const read = async (slot: GitSlot) => {
+    const range = await commitRange(dir, mergeBase, head.sha, slot)
     const ids = range.page(0, MAX_COMMITS)
     const own = merged === null || ids.includes(merged.commit) ? ids : [merged.commit, ...ids]
     return {
       total: range.total + own.length - ids.length,
-      ...(await readCommits(services, dir, own, flags, question)),
+      ...(await readCommits(services, dir, own, flags, slot)),
     }
   }
   try {
