@@ -6,7 +6,7 @@ import { docsPage } from '../api/documentation/docs-page.ts'
 import { documentation } from '../api/documentation/document.ts'
 import { contentPolicy, pageHeaders } from '../http/answers/page-headers.ts'
 
-/** Serves both. `base` is the path of `PUBLIC_URL`. */
+/** `base` is the path of `PUBLIC_URL`. */
 export async function serveApiDocs(app: FastifyInstance, base: string): Promise<void> {
   await app.register(swagger, documentation(base))
   await app.register(async (docs) => {

@@ -42,7 +42,7 @@ interface AppParts {
     Sources,
     'processes' | 'isRecovered'
   >
-  /** Makes it a server with TLS. */
+  /** Certificate for TLS; undefined for plain HTTP. */
   certificate?: Certificate | undefined
 }
 
@@ -73,7 +73,7 @@ export async function buildApp(parts: AppParts): Promise<{ app: FastifyInstance;
   admitRequests(app, services, isOpen)
   if (tracing !== undefined) followTraces(app, tracing)
   if (config.corsOrigins !== undefined) {
-    // Without `credentials`: such pages send a token, never what the browser keeps for its user.
+    // Without `credentials`: such pages send a token, never cookies.
     await app.register(cors, { origin: [...config.corsOrigins], methods: [...METHODS], maxAge: 600 })
   }
   refuseDeleteAtSlash(app)

@@ -1,4 +1,4 @@
-/** Limits what clients may hold of the server: connections, bodies that arrive, and answers that wait to be read. */
+/** Limits the connections, incoming bodies and unread answers of clients. */
 import type { FastifyInstance } from 'fastify'
 import { addressesIn } from '../config/address-ranges.ts'
 import type { Config } from '../config/config.ts'
@@ -9,7 +9,7 @@ import { limitConnections } from '../http/connections/connections.ts'
 import { limitProxiedRequests } from '../http/connections/proxied-requests.ts'
 import { refuseAmbiguous } from '../http/requests/unreadable-requests.ts'
 
-/** Tells the addresses of `TRUST_PROXY` from others; undefined when it is not set. */
+/** Returns a predicate for the addresses of `TRUST_PROXY`; undefined when it is not set. */
 export const trustedProxies = ({ trustProxy }: Config) => trustProxy && addressesIn(trustProxy)
 
 /** The limits of connections over HTTP and gRPC. */
@@ -18,7 +18,7 @@ export const connectionLimits = ({ maxConnections, maxConnectionsPerAddress }: C
   perNetwork: maxConnectionsPerAddress,
 })
 
-/** Adds the limits. Returns what is held now, for `/metrics`. `leaving`: aborted when the server is about to stop. */
+/** Adds the limits. Returns the current usage, for `/metrics`. `leaving`: aborted when the server is about to stop. */
 export function limitClients(app: FastifyInstance, config: Config, leaving: AbortSignal) {
   const isProxy = trustedProxies(config)
   const clients = connectionLimits(config)

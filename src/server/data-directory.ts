@@ -1,4 +1,4 @@
-/** Prepares the data directory of a server that starts. */
+/** Prepares the data directory at the start of a server. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
@@ -21,13 +21,13 @@ const startFacts = ({ eventStoreUrl, mongodbUrl }: Config, git: string) => ({
   readModels: mongodbUrl === undefined ? 'embedded' : 'MongoDB',
 })
 
-/** How long a start waits for the file system of DATA_DIR, also with a START_TIMEOUT_MS of 0. */
-const LEAST_PATIENCE_MS = 1000
+/** Minimum time that a start waits for the file system of DATA_DIR, also with a START_TIMEOUT_MS of 0. */
+const MIN_WAIT_MS = 1000
 
-/** Makes and locks the directory. `git`: the version of git. */
+/** Creates and locks the directory. `git`: the version of git. */
 export async function prepareDataDir(config: Config, log: FastifyBaseLogger, git: string) {
   const gitDir = join(config.dataDir, 'git')
-  await createDataDir(config.dataDir, Math.max(config.startTimeoutMs, LEAST_PATIENCE_MS))
+  await createDataDir(config.dataDir, Math.max(config.startTimeoutMs, MIN_WAIT_MS))
   await mkdir(gitDir, { recursive: true })
   const { unlock, news } = await openDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
     refuseUnfinishedRestore(config.dataDir, () => {}),

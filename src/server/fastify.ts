@@ -1,4 +1,4 @@
-/** Creates the Fastify instance: how it reads requests, and what observes them. */
+/** Creates the Fastify instance with its parsers, limits and observers. */
 import { randomUUID } from 'node:crypto'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyRequest, LogController } from 'fastify'
@@ -24,10 +24,10 @@ import type { Services } from '../services/services.ts'
 import { isUpgradePath, sendUpgradeProblem } from '../upgrade/http.ts'
 import { trustedProxies } from './client-limits.ts'
 
-/** Request ids that we accept from clients: short and printable. Other requests get a new id. */
+/** Accepted request ids of clients: short and printable. Other requests get a new id. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
 
-/** Returns the URL to which problems refer: the page of the API, and on it the request's operation where it is known. */
+/** Returns the URL to which problems refer: the request's operation on the page of the API, or the page itself. */
 export const docsUrlOf =
   ({ publicUrl }: Services) =>
   (request?: FastifyRequest): string => {
@@ -35,7 +35,7 @@ export const docsUrlOf =
     return request === undefined ? page : operationUrl(request, page)
   }
 
-/** `certificate` makes it a server with TLS. */
+/** `certificate`: for TLS. */
 export function createFastify(
   services: Services,
   { metrics, tracing }: { metrics: Metrics; tracing?: Tracing | undefined },
@@ -45,14 +45,14 @@ export function createFastify(
   const docsUrl = docsUrlOf(services)
   const app = Fastify({
     loggerInstance: services.log,
-    // Fastify logs two lines per request, the second only when all of the answer was taken. `requestLog` writes one.
+    // Fastify logs two lines per request, the second only after the client read the answer. `requestLog` writes one.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.maxBodyBytes,
     trustProxy: trustedProxies(config) ?? false,
     http: {
       ...ALLOW_MISSING_HOST,
       headersTimeout: config.requestTimeoutMs,
-      // Fastify's own, but node compares the one above with its default before fastify sets it.
+      // Fastify's default, but node compares `headersTimeout` with its own default before fastify sets this one.
       requestTimeout: 0,
       connectionsCheckingInterval: Math.min(config.requestTimeoutMs / 4, 5000),
     },
@@ -83,7 +83,7 @@ export function createFastify(
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   // TypeScript checks the answers against the schemas. JSON.stringify takes half the time of serializers that are
-  // compiled from the schemas, and compiling them would take a third of the start.
+  // compiled from the schemas, and compiling would take a third of the startup.
   app.setSerializerCompiler(() => jsonAnswer)
   app.setValidatorCompiler(validatorOf)
 

@@ -1,4 +1,4 @@
-/** Creates the projector, and what answers from the read models that it writes. */
+/** Creates the projector, and the views and caches that read its read models. */
 import type { FastifyBaseLogger } from 'fastify'
 import { createOpenRequests } from '../auth/open-requests.ts'
 import type { Nodes } from '../events/nodes/nodes.ts'
@@ -27,7 +27,7 @@ interface Sources {
 
 export function createReadModels({ log, events, stores, nodes, beginning, around, signal }: Sources) {
   const { generations, readStore, secrets } = stores
-  /** Each keeps something of the read models, and must know of changes. In this order. */
+  /** Caches of read models, in the order in which they are told of changes. */
   const caches: { applied(touched: readonly Touched[]): void; exchanged(collection: string): void }[] = []
   const applied = (touched: readonly Touched[]) => {
     for (const cache of caches) cache.applied(touched)

@@ -58,19 +58,19 @@ export type Server = Awaited<ReturnType<typeof startServer>>
 const tlsFiles = ({ grpcTlsCert: cert, grpcTlsKey: key }: Config) =>
   cert === undefined || key === undefined ? undefined : { cert, key }
 
-/** Loads OpenTelemetry only when traces are wanted: it is not small. */
+/** Loads OpenTelemetry only when traces are exported: it is large. */
 async function tracingOf({ otlpEndpoint: endpoint, nodeName: node }: Config): Promise<Tracing | undefined> {
   if (endpoint === undefined) return undefined
   const { openTracing } = await import('../observability/tracing.ts')
   return openTracing({ endpoint, node })
 }
 
-/** When to free what the rebuilds of an earlier process left behind. */
+/** When to free the documents that rebuilds of earlier processes left behind. */
 const FREE_SPARES_AFTER_MS = 10_000
 const FREE_SPARES_EVERY_MS = 600_000
 
 /**
- * Starts a server. It listens before it changes anything that a failed start could not do again: requests get 503 until
+ * Starts a server. It listens before any change that a repeated start could not make again; requests get 503 until
  * then. `/healthz` gives 200 when the read models are current and the recovery from a crash is complete.
  */
 export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
@@ -81,7 +81,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   if (maxConnections < wanted.maxConnections) {
     log.warn(
       { maxConnections },
-      `few files may be open (ulimit -n): there are at most ${maxConnections} connections, not MAX_CONNECTIONS`,
+      `ulimit -n is too low for MAX_CONNECTIONS: the limit is ${maxConnections} connections`,
     )
   }
   makePrivateFiles()
@@ -92,17 +92,17 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const certificate = await requireCertificate(config)
   const { gitDir, unlock } = await prepareDataDir(config, log, git)
 
-  /** Aborted first: from then on clients are asked to go elsewhere, but all is answered as before. */
+  /** Aborted first: clients are then asked to reconnect elsewhere, but all requests are still answered. */
   const leaving = new AbortController()
   const stopping = new AbortController()
   const { signal } = stopping
-  // Each rebuilt model waits with a listener to be freed. Without this, Node would warn about a leak.
+  // Each rebuilt model has a listener. Without this, Node would warn about a leak.
   setMaxListeners(0, signal)
   const metrics = createMetrics({ node: config.nodeName, isDense: config.eventStoreUrl === undefined })
-  // Before the stores are opened: their drivers tell of what they do only when somebody listens.
+  // Before the stores are opened: their drivers publish commands only to existing listeners.
   const tracing = await tracingOf(config)
-  const inStart = createStartupRetry(log, config.startTimeoutMs)
-  const counted = observedLog(await inStart(() => openEvents(config)), metrics)
+  const retryStartup = createStartupRetry(log, config.startTimeoutMs)
+  const counted = observedLog(await retryStartup(() => openEvents(config)), metrics)
   const system = config.eventStoreUrl === undefined ? 'sqlite' : 'eventstoredb'
   const stored = tracing === undefined ? counted : tracedLog(counted, tracing, system)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(stored)
@@ -111,17 +111,17 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     nodes,
     runExclusive,
     close: leaveNodes,
-  } = await inStart(() =>
+  } = await retryStartup(() =>
     openNodes(config, {
       log,
       isReady: () => recovery.isComplete() && !signal.aborted,
       takeOver: (key) => recoverUnderLock(services, key),
     }),
   )
-  const stores = await inStart(() => openReadStores(config, nodes))
+  const stores = await retryStartup(() => openReadStores(config, nodes))
   const { readStore, secrets } = stores
   const events = withOpenTexts(stored, secrets, log)
-  const beginning = await inStart(() => events.lastPosition())
+  const beginning = await retryStartup(() => events.lastPosition())
   const around: AroundBatch = async (batch, work) => {
     const begun = performance.now()
     const ids = batch.map(({ metadata }) => metadata.correlationId)
@@ -192,16 +192,16 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   )
   const { processes } = background
 
-  await inStart(() => secrets.prepare(secretCollections))
-  await inStart(() => events.keys.ahead())
-  await inStart(() => services.diskUsage.prepare())
-  await inStart(() => services.webhookDeliveries.prepare())
-  await inStart(async () => services.checkpoints?.tree.prepare())
-  await inStart(() => projector.start())
-  await inStart(() => refuseMissingDisks(services))
-  await inStart(() => recoverPushes(services))
+  await retryStartup(() => secrets.prepare(secretCollections))
+  await retryStartup(() => events.keys.ahead())
+  await retryStartup(() => services.diskUsage.prepare())
+  await retryStartup(() => services.webhookDeliveries.prepare())
+  await retryStartup(async () => services.checkpoints?.tree.prepare())
+  await retryStartup(() => projector.start())
+  await retryStartup(() => refuseMissingDisks(services))
+  await retryStartup(() => recoverPushes(services))
 
-  const freeing = keepFreeing()
+  const freeing = freeRegularly()
   let isOpen = false
 
   const state = () => ({
@@ -220,7 +220,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     isOpen: () => isOpen,
     leaving: leaving.signal,
   })
-  // Node reads a source map with the first stack that needs it. That held the first request that failed for up to 30 ms.
+  // Node reads a source map with the first stack that needs it. That delayed the first failing request by up to 30 ms.
   findSourceMap(fileURLToPath(import.meta.url))
   const place = { settings: { host: 'HOST', port: 'PORT' }, host: config.host, port: config.port } as const
   const listening = await app.listen({ host: config.host, port: config.port }).catch((error: unknown) => {
@@ -243,15 +243,15 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   })
   const metricsServer = await startMetricsServer(config, () => scrape)
 
-  // The last step that can fail: otherwise the printed password would be lost.
-  const adminPassword = await ensureSiteAdmin(services, inStart)
+  // The last step that can fail: a failure after it would lose the password before it is printed.
+  const adminPassword = await ensureSiteAdmin(services, retryStartup)
   isOpen = true
   recovery.start(services, background)
 
   let stopped: Promise<void> | undefined
 
-  /** Removes what rebuilds have left, and on a shared store the documents of versions that no server has any more. */
-  async function keepFreeing(): Promise<void> {
+  /** Removes leftovers of rebuilds, and on a shared store the documents of versions that no server runs any more. */
+  async function freeRegularly(): Promise<void> {
     // Delayed, so that it doesn't slow the start. If it fails, a later round repeats it.
     for (let after = FREE_SPARES_AFTER_MS; !signal.aborted; after = FREE_SPARES_EVERY_MS) {
       await services.rebuilder.freeSpares(READ_MODELS, after).catch(() => {})
@@ -260,9 +260,9 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   }
 
   return {
-    /** Where clients reach it. */
+    /** The URL for clients. */
     url: publicUrl,
-    /** Where it listens. */
+    /** The URL on which it listens. */
     listensAt: url,
     /** The address of the gRPC Query service: `127.0.0.1:9090`. */
     grpcAddress: grpc.address,
@@ -274,8 +274,8 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     /** Resolves when the recovery from a crash is complete. */
     recovered: recovery.completed,
     /**
-     * Says that it is not ready any more and goes on for `DRAIN_MS`, so that a load balancer notices; `hurry` ends that
-     * early. Then waits for running requests, and closes everything in order. A second call waits for the first.
+     * Reports "not ready" and answers for another `DRAIN_MS`, so that load balancers notice; `hurry` ends that early.
+     * Then waits for running requests, and closes everything in order. A second call waits for the first.
      */
     stop(hurry?: AbortSignal): Promise<void> {
       stopped ??= stop(hurry)

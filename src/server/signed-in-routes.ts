@@ -32,8 +32,8 @@ import { isOfNode } from './request-hooks.ts'
 
 const API = '/api/v1'
 
-/** A request whose body, or whose turn, took longer than this (in milliseconds) looks at the other servers again. */
-const HELD_MS = 100
+/** After a wait longer than this (in milliseconds), a request waits for the events of the other servers again. */
+const LONG_WAIT_MS = 100
 
 interface SignIns {
   openRequests: OpenRequests
@@ -43,20 +43,20 @@ interface SignIns {
 export const signedInRoutes =
   (services: Services, { openRequests, signInRefused }: SignIns, scrape: Scrape): FastifyPluginAsync =>
   async (signedIn) => {
-    /** Waits for what other servers had written before. */
-    const seeOthers = (request: FastifyRequest, done: (error?: Error) => void) => {
+    /** Waits until the events that other servers have written are projected. */
+    const waitForOthers = (request: FastifyRequest, done: (error?: Error) => void) => {
       if (isOfNode(request)) return done()
       const current = services.projector.current()
       if (current === undefined) done()
       else current.then(() => done(), done)
     }
-    const seeOthersIfHeld = (request: FastifyRequest, { elapsedTime }: FastifyReply, done: () => void) =>
-      elapsedTime < HELD_MS ? done() : seeOthers(request, done)
-    signedIn.addHook('onRequest', (request, _reply, done) => seeOthers(request, done))
-    // Before the hooks that sign in again: a request that waited continues with the permissions of that time.
+    const waitAgainIfLate = (request: FastifyRequest, { elapsedTime }: FastifyReply, done: () => void) =>
+      elapsedTime < LONG_WAIT_MS ? done() : waitForOthers(request, done)
+    signedIn.addHook('onRequest', (request, _reply, done) => waitForOthers(request, done))
+    // Before the hooks that sign in again: after a wait, a request continues with the permissions at that time.
     queueLargeBodies(signedIn, clientOf)
-    signedIn.addHook('preValidation', seeOthersIfHeld)
-    signedIn.addHook('preHandler', seeOthersIfHeld)
+    signedIn.addHook('preValidation', waitAgainIfLate)
+    signedIn.addHook('preHandler', waitAgainIfLate)
     await signedIn.register(authPlugin({ ...services, openRequests, signInRefused }))
     scheduleByAccount(signedIn, (request) => request.requester && clientOf(request))
     validateAfterAuthorization(signedIn)
@@ -79,7 +79,7 @@ export const signedInRoutes =
         refuseOtherBodies(api)
         await compressAnswers(api)
         travelInTime(api, services)
-        // With their names: for a plugin without one, fastify looks through all modules that are loaded.
+        // Fastify searches all loaded modules for the name of a plugin without one.
         for (const { name, plugin } of API_ROUTES.map((routes) => ({
           name: routes.name,
           plugin: routes(services),

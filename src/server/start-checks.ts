@@ -1,4 +1,4 @@
-/** Checks at start, so that damage and wrong settings do not first show in a request. */
+/** Checks at start, so that damage and wrong settings do not first fail a request. */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { type Config, ConfigError } from '../config/config.ts'
@@ -10,31 +10,31 @@ import { gitOutput } from '../git/process/run.ts'
 import { installPushHook } from '../git/push/push-hook.ts'
 import type { LogSigner } from '../services/log-checkpoints.ts'
 
-const LEAST_GIT = { major: 2, minor: 39 }
+const MIN_GIT = { major: 2, minor: 39 }
 
 /**
  * Checks that git can be started, and that it is new enough. Resolves to its version.
- * @throws OperatorError when it isn't, or when no temporary files can be made for its processes
+ * @throws OperatorError when it isn't, or when no temporary files can be created for its processes
  */
 export async function requireGit(): Promise<string> {
-  const wanted = `${LEAST_GIT.major}.${LEAST_GIT.minor}`
+  const wanted = `${MIN_GIT.major}.${MIN_GIT.minor}`
   await prepareLaunches().catch((error: unknown) => {
     if (!(error instanceof Error && 'syscall' in error && error.syscall === 'mkdtemp')) throw error
-    throw new OperatorError(`TMPDIR must be a directory where files can be made: ${error.message}`)
+    throw new OperatorError(`TMPDIR must be a writable directory: ${error.message}`)
   })
-  const said = await gitOutput(['version']).catch((error: unknown) => {
+  const output = await gitOutput(['version']).catch((error: unknown) => {
     const reason = error instanceof Error ? error.message : String(error)
     throw new OperatorError(`${reason}; install git ${wanted} or later, in a directory of PATH`)
   })
-  const version = said.toString('utf8').replace('git version ', '').trim()
+  const version = output.toString('utf8').replace('git version ', '').trim()
   if (isOlder(version)) throw new OperatorError(`git ${version} is too old: install ${wanted} or later`)
   return version
 }
 
-/** Whether a version is known to be older than what is needed. */
+/** Whether a version is known to be older than `MIN_GIT`. */
 function isOlder(version: string): boolean {
   const [, major, minor] = /^(\d+)\.(\d+)/.exec(version) ?? []
-  const difference = Number(major) - LEAST_GIT.major || Number(minor) - LEAST_GIT.minor
+  const difference = Number(major) - MIN_GIT.major || Number(minor) - MIN_GIT.minor
   return difference < 0
 }
 
@@ -70,7 +70,7 @@ export async function requirePushHook(gitDir: string): Promise<void> {
     const problem = error instanceof Error ? error.message : String(error)
     throw new ConfigError(
       'DATA_DIR',
-      `cannot be used: ${problem}; set TMPDIR to a directory where files can be`,
+      `cannot be used: ${problem}; set TMPDIR to a directory where programs can run`,
     )
   })
 }

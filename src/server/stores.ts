@@ -1,4 +1,4 @@
-/** Opens the stores that the configuration names: embedded ones by default, servers when a URL is set. */
+/** Opens the configured stores: embedded ones by default, servers when a URL is set. */
 import { join } from 'node:path'
 import { createTextKeys } from '../auth/text-keys.ts'
 import { createKeyedMutex, type RunExclusive } from '../concurrency/keyed-mutex.ts'
@@ -39,7 +39,7 @@ export async function openEvents({ eventStoreUrl, dataDir, nodeName }: Config): 
   const log = await openReadableEventStoreDb(eventStoreUrl)
   try {
     if ((await log.importMark.unfinished()) === undefined) return writtenBy(nodeName, log)
-    throw new DataDirInUse('EVENTSTORE_URL: an import into this log is not done; run the same import again')
+    throw new DataDirInUse('EVENTSTORE_URL: an import into this log is incomplete; run the same import again')
   } catch (error) {
     await log.close()
     throw error
@@ -48,7 +48,7 @@ export async function openEvents({ eventStoreUrl, dataDir, nodeName }: Config): 
 
 /**
  * Opens the store of the read models, and the store of the secrets: the same kind of store, but never rebuilt.
- * `readStore` is the current one of the generations. `membership`: of this server among those that share the store.
+ * `readStore` is the current generation. `membership`: of this server among those that share the store.
  * @throws OperatorError when MongoDB lacks what the read models need
  */
 export async function openReadStores(
@@ -85,30 +85,26 @@ export async function openReadStores(
   return { generations, readStore: generations.current, secrets }
 }
 
-/** The log with its texts open, by the keys in the secrets' store. `log` hears of texts whose keys are missing. */
+/** Returns the log with its texts unsealed by the keys in the secret store. Logs texts whose keys are missing. */
 export const withOpenTexts = (
   stored: EventStore,
   secrets: ReadStore,
   log: { error(facts: object, message: string): void },
 ): SealedStore => sealTexts(stored, createTextKeys(secrets), { onLost: lostTextReporter(log) })
 
-/** This node among the others, and the turns that they take. */
+/** This node's membership, and the locks that all nodes share. */
 export interface OpenNodes {
   nodes: Nodes
   runExclusive: RunExclusive
-  /** Waits until no turn is held, and leaves the others. */
+  /** Waits until no lock is held, and leaves the other nodes. */
   close(): Promise<void>
 }
 
-/**
- * Few commands run at a time, and a beat must not wait behind those of requests: so nodes have connections of their
- * own.
- */
+/** Size of the connection pool for heartbeats and locks: they must not wait behind the commands of requests. */
 const NODE_CONNECTIONS = 16
 
 /**
- * Joins the other nodes of the same stores. On embedded stores there are none: then a turn costs what it costs within a
- * process.
+ * Joins the other nodes of the same stores. On embedded stores there are none, and locks are local to the process.
  * @throws StoreUnavailable when MongoDB does not let this node join
  */
 export async function openNodes(

@@ -50,6 +50,6 @@ t.test('without a place for temporary files, a server does not start', async (t)
     if (TMPDIR === undefined) delete process.env.TMPDIR
     else process.env.TMPDIR = TMPDIR
   })
-  const message = /^TMPDIR must be a directory where files can be made: ENOTDIR/
+  const message = /^TMPDIR must be a writable directory: ENOTDIR/
   await t.rejects(requireGit(), { name: 'OperatorError', message })
 })
