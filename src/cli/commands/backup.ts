@@ -89,7 +89,7 @@ async function backupCommand(directory: string, options: Options): Promise<void>
   setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
   const result = await withProgressBar((onProgress) =>
     nextInSeries({
-      place: directory,
+      seriesDir: directory,
       dataDir,
       keep,
       make: (one, series) => make({ directory: one, series, onProgress }),

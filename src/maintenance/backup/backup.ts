@@ -1,20 +1,18 @@
 /**
- * A consistent backup of an installation, with or without running servers. The backup is as of one moment:
- * the last event in the copy of the log, position P. The log refers to files outside of it. The steps are:
+ * A consistent backup of an installation, with or without running servers. Its state is that of the last event in the
+ * copied log, at position P. The log refers to files outside of it. The steps are:
  *
- * 1. Copy the read models first, so that they are not ahead of P. The next start brings them up to date.
- * 2. Copy attached files and git objects for the first time, before something deletes them.
- * 3. Copy the log.
- * 4. Copy the secrets. They are written before their events. So a secret that the copied log names can be missing only
- *    when it was replaced or deleted after P. Then copy the log again, as in step 5.
- * 5. Copy the attached files and git objects that are new. Each was written before its event. So a file that
- *    the copied log names can be missing only when it was deleted after P. Then copy the log again, which now
- *    has the deletion, and repeat steps 4 to 6.
- * 6. Write the refs as the log at P has them, not as git has them now. When the log has only the start of a
- *    merge, the recovery at the next start finishes it, as after a crash at P.
+ * 1. Copy the read models first, so that they are not ahead of P. The next start brings them up to date. 2. Copy
+ * attached files and git objects for the first time, before something deletes them. 3. Copy the log. 4. Copy the
+ * secrets. They are written before their events. So a secret that the copied log names can be missing only when it was
+ * replaced or deleted after P. Then copy the log again, as in step 5. 5. Copy the attached files and git objects that
+ * are new. Each was written before its event. So a file that the copied log names can be missing only when it was
+ * deleted after P. Then copy the log again, which now has the deletion, and repeat steps 4 to 6. 6. Write the refs as
+ * the log at P has them, not as git has them now. When the log has only the start of a merge, the recovery at the next
+ * start finishes it, as after a crash at P.
  *
- * A backup does not contain files that are being uploaded, the lock, and the directory `pushes`. `pushes`
- * lists repositories whose git may be ahead of the log; in the copy, git has the refs of the log.
+ * A backup does not contain files that are being uploaded, the lock, and the directory `pushes`. `pushes` lists
+ * repositories whose git may be ahead of the log; in the copy, git has the refs of the log.
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
@@ -58,7 +56,7 @@ export interface BackupInSeries {
 
 export type BackupResult = Omit<Manifest, 'format' | 'sums'> & {
   directory: string
-  /** Damaged files of the previous backup, which this one has copied again. */
+  /** Damaged files of the previous backup, which were copied again. */
   damaged: string[]
 }
 
@@ -66,14 +64,12 @@ export type BackupResult = Omit<Manifest, 'format' | 'sums'> & {
 const ROUNDS = 10
 
 /**
- * Makes a backup of `dataDir` in `directory`. The directory gets its final name when the whole backup is on
- * disk. A backup never blocks a server's writes.
+ * Creates a backup of `dataDir` in `directory`. The directory gets its final name when the whole backup is on disk. A
+ * backup never blocks a server's writes.
  *
- * When the data directory lacks files that the log names (deleted by hand), the backup is made
- * without them. The result lists them in `missing`.
+ * Files that the log names and the data directory lacks (deleted by hand) are listed in `missing` of the result.
  *
- * @throws BackupProblem, DataDirInUse (half restored), BrokenFile, UnreadableEvent, and errors of the file
- * system
+ * @throws BackupProblem, DataDirInUse (half restored), BrokenFile, UnreadableEvent, and errors of the file system
  */
 export async function backup(options: BackupOptions): Promise<BackupResult> {
   const { dataDir } = options
@@ -85,7 +81,7 @@ export async function backup(options: BackupOptions): Promise<BackupResult> {
   return backupWith(databaseCopies, options)
 }
 
-/** Makes a backup with the given copies of the stores. */
+/** Creates a backup with the given copies of the stores. */
 export async function backupWith(
   stores: StoreCopies,
   { dataDir, directory, onProgress = () => {}, series }: BackupOptions,

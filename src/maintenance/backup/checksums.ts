@@ -8,12 +8,12 @@ import { createInterface } from 'node:readline'
 import type { CopiedFile } from './file-copier.ts'
 import { BackupProblem, DATA, SUMS, SUMS_DRAFT } from './manifest.ts'
 
-/** Every path that a backup can have below `data/`. No such path leads out of that directory. */
+/** Matches the paths of a backup below `data/`. No such path leads out of that directory. */
 const PATH =
   /^(?:(?:events|views|secrets)\.db|(?:log|secrets|processes)\.ndjson|attachments\/(?:log|[0-9a-f]{2}\/[0-9a-f-]{36})|git\/\d+\.git\/(?:HEAD|config|packed-refs|objects\/(?:pack|[0-9a-f]{2})\/[0-9a-z.-]+|lfs\/objects\/[0-9a-f]{2}\/[0-9a-f]{2}\/[0-9a-f]{64}))$/
 const LINE = /^([0-9a-f]{64}) {2}data\/(.+)$/
 
-/** How many lines are held in memory before they are written. */
+/** Maximum number of lines held in memory before they are written. */
 const LINES = 1000
 
 const COPIED = '-'
@@ -49,7 +49,7 @@ export async function openDraft(directory: string) {
     add(path: string, { size, sha256, isLinked }: CopiedFile): void {
       lines.push(`${size} ${isLinked ? LINKED : COPIED} ${sha256}  ${DATA}/${path}\n`)
     },
-    /** Writes the added files when there are enough of them, so that memory stays bounded. */
+    /** Writes the added files from `LINES` of them on, so that memory stays bounded. */
     async write(): Promise<void> {
       if (lines.length >= LINES) await write()
     },

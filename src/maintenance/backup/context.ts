@@ -6,10 +6,10 @@ import type { LogReferences } from './log-references.ts'
 
 /** The progress of a backup or a restore. */
 export interface Progress {
-  /** The current step, in words. */
+  /** Description of the current step. */
   step: string
   done: number
-  /** 0 when it is unknown. */
+  /** 0 when unknown. */
   total: number
 }
 
@@ -17,11 +17,11 @@ export interface Progress {
 export interface StoreCopies {
   /** Format in the backup's manifest. */
   format: number
-  /** The files below `data/` that it writes. One that it does not write is left out. */
+  /** The files below `data/` that it may write. */
   files: readonly string[]
   /** Copies the stores that must not be ahead of the copied log. */
   copyBefore(context: BackupContext): Promise<void>
-  /** Copies the log up to its end, as a whole or from the end of the last call. Resolves to all its references. */
+  /** Copies the log to its end, as a whole or from the end of the last call. Resolves to all its references. */
   copyLog(context: BackupContext): Promise<LogReferences>
   /**
    * Copies the secrets that the copied log names. Resolves to the missing ones, which a later edit or deletion has

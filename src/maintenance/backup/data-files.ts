@@ -13,7 +13,7 @@ import { copyObjects, isConnected, REPOSITORY_FILES, settleLfsFiles, writeRefs }
 const REPOSITORY = /^(\d+)\.git$/
 /** A directory of attached files: the first two characters of their uuids. */
 const PREFIX = /^[0-9a-f]{2}$/
-/** Reading all objects of a repository takes one processor. */
+/** Maximum number of concurrent repository checks. Each takes one processor. */
 const CONCURRENT_CHECKS = 2
 
 /** Copies the attached files that the copy does not have yet. */
@@ -104,7 +104,7 @@ export async function finishRepositories(
       const name = `git/${id}.git`
       const copy = join(data, name)
       const isThere = await writeRefs(join(dataDir, name), copy, named)
-      // The copy of a deleted repository may be complete, but this cannot be known.
+      // The copy of a deleted repository may be incomplete.
       if (!isThere || gone.has(id)) {
         missing.push(name)
         return

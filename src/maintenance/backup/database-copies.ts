@@ -1,4 +1,4 @@
-/** Copies the databases: each as it is at one moment, into one file. */
+/** Copies each database at one moment into one file. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { forgetToken, secretCollections } from '../../auth/secrets.ts'

@@ -16,7 +16,7 @@ export interface ExistingData {
   bytes: number
 }
 
-/** Returns the names in a data directory that a restore replaces. Other files stay. */
+/** Returns the names in a data directory that a restore replaces. It leaves other files. */
 export async function replaceableIn(dataDir: string): Promise<string[]> {
   return (await namesIn(dataDir))
     .filter((name) => isDataDirEntry(name) && !name.startsWith('lock.db') && name !== RESTORING)
@@ -26,8 +26,8 @@ export async function replaceableIn(dataDir: string): Promise<string[]> {
 /** Returns the contents of an unused data directory; undefined when it holds no data. */
 export async function existingDataIn(dataDir: string): Promise<ExistingData | undefined> {
   const names = await replaceableIn(dataDir)
-  const made = await Promise.all(names.map((name) => isStartupFile(dataDir, name)))
-  if (made.every(Boolean)) return undefined
+  const startupFiles = await Promise.all(names.map((name) => isStartupFile(dataDir, name)))
+  if (startupFiles.every(Boolean)) return undefined
   const repositories = await namesIn(join(dataDir, 'git'))
   let bytes = 0
   for (const name of names) bytes += await bytesBelow(join(dataDir, name))

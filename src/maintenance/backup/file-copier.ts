@@ -20,10 +20,10 @@ export interface CopiedFile {
  */
 export type FileCopier = (from: string, to: string) => Promise<CopiedFile | undefined>
 
-/** How many bytes of a file are held in memory. */
+/** Maximum number of bytes of a file held in memory. */
 const CHUNK = 1024 * 1024
 
-/** An original, as its file system shows it. */
+/** An original file. */
 export interface Original {
   path: string
   /** In bytes. */
@@ -34,7 +34,7 @@ export interface Original {
 export interface CopierOptions {
   /** Whether a copy gets the time of its original. */
   keepsTimes?: boolean
-  /** Makes the copy in another way, if it can. `to` does not exist. */
+  /** Creates the copy in another way, if possible. `to` does not exist. */
   before?: (original: Original, to: string) => Promise<CopiedFile | undefined>
 }
 
@@ -44,7 +44,7 @@ export interface CopierOptions {
  * original must not damage the backup.
  */
 export function createFileCopier({ keepsTimes = false, before }: CopierOptions = {}): FileCopier {
-  /** Copies of files that have more hard links to come, by device and inode. */
+  /** Copies of files with further hard links, by device and inode. */
   const shared = new Map<string, { copy: Promise<CopiedFile>; path: string; left: number }>()
 
   return async (from, to) => {
@@ -53,8 +53,8 @@ export function createFileCopier({ keepsTimes = false, before }: CopierOptions =
     try {
       const { dev, ino, nlink, size, mtimeMs } = await source.stat()
       const write = async (): Promise<CopiedFile> => {
-        const made = await before?.({ path: from, size, mtimeMs }, to)
-        if (made !== undefined) return made
+        const created = await before?.({ path: from, size, mtimeMs }, to)
+        if (created !== undefined) return created
         const target = await createFile(to)
         try {
           const sha256 = await readThrough(source, size, target)

@@ -29,7 +29,7 @@ export interface LogReferences {
   passwords: Map<number, string>
 }
 
-const EVENTS_PER_TURN = 1000
+const EVENTS_PER_SLICE = 1000
 
 /** Returns the references of an empty log. */
 export const noReferences = (): LogReferences => ({
@@ -57,7 +57,7 @@ export async function readLogReferences(
   const named = noReferences()
   for await (const recorded of log.readAll()) {
     addEvent(named, recorded)
-    if (named.events % EVENTS_PER_TURN !== 0) continue
+    if (named.events % EVENTS_PER_SLICE !== 0) continue
     onEvent(recorded.position)
     await nextTurn()
   }

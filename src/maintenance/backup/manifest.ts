@@ -18,9 +18,9 @@ import { sumOf } from './file-copier.ts'
 
 export const MANIFEST = 'manifest.json'
 export const SUMS = 'SHA256SUMS'
-/** The file that collects checksums until all of them are known. */
+/** The file that collects checksums until the list is complete. */
 export const SUMS_DRAFT = `${SUMS}.draft`
-/** The database with the checksums of the backup before it, while a backup is made. */
+/** The database with the checksums of the previous backup, during a backup. */
 export const EARLIER_SUMS = `${SUMS}.earlier`
 export const DATA = 'data'
 
@@ -33,15 +33,15 @@ const Count = Type.Integer({ minimum: 0 })
 
 /** Comparison with the previous backup: see `series.ts`. */
 const SeriesPart = Type.Object({
-  /** Files that are hard links to those of the backup before it, and their bytes. */
+  /** Files that are hard links to those of the previous backup, and their bytes. */
   linkedFiles: Count,
   linkedBytes: Count,
-  /** Which sixteenth of them was read again, by the first digit of their SHA-256. */
+  /** The first hex digit of the SHA-256 of the linked files that were read again. */
   reread: Type.Integer({ minimum: 0, maximum: 15 }),
 })
 
 const Manifest = Type.Object({
-  /** `COPY_FORMAT` or `EXPORT_FORMAT`. A Mergelog that does not know it can't restore the backup. */
+  /** `COPY_FORMAT` or `EXPORT_FORMAT`. Versions of Mergelog refuse unknown formats. */
   format: Type.Integer({ minimum: 1 }),
   /** ISO 8601. */
   createdAt: Type.String(),
@@ -57,23 +57,23 @@ const Manifest = Type.Object({
   missing: Type.Array(Type.String()),
   /** SHA-256 of SHA256SUMS. */
   sums: Type.String(),
-  /** The version of Mergelog that made it. */
+  /** The version of Mergelog that created the backup. */
   program: Type.String(),
   /** The format of the data directory: see `data-format.ts`. */
   dataFormat: Type.Integer({ minimum: 1 }),
-  /** Only a backup of a series has it. */
+  /** Only for a backup of a series. */
   series: Type.Optional(SeriesPart),
 })
 const isSealed = checkOf(Type.Object({ ...Manifest.properties, seal: Type.String() }))
 
 export type Manifest = Static<typeof Manifest>
 
-/** Why a backup can't be made, or can't be restored. */
+/** The reason why a backup can't be created or restored. */
 export class BackupProblem extends OperatorError {}
 
 /**
- * A hash over all other fields of the manifest, in their order, which shows whether the manifest itself is damaged. Fields
- * that a later version adds count too.
+ * Returns a hash over all other fields of the manifest in their order, also unknown ones of a later version. It detects
+ * damage of the manifest.
  */
 function sealOf(manifest: object): string {
   const others = Object.entries(manifest).filter(([key]) => key !== 'seal')
@@ -111,7 +111,7 @@ export async function readManifest(directory: string): Promise<Manifest> {
   if (typeof value === 'object' && value !== null && 'format' in value) {
     const { format } = value
     if (typeof format === 'number' && format > EXPORT_FORMAT) {
-      throw new BackupProblem(`${path} is of a later version of Mergelog (format ${format})`)
+      throw new BackupProblem(`${path} was written by a later version of Mergelog (format ${format})`)
     }
   }
   if (!isSealed(value) || value.seal !== sealOf(value)) throw damaged

@@ -1,12 +1,12 @@
-/** Finds secrets that the copied log names and a store of the secrets lacks. */
+/** Finds secrets that the copied log names and a secret store lacks. */
 
 import { passwordHashOf } from '../../auth/secrets.ts'
 import { webhookConfigsOf } from '../../auth/webhook-configs.ts'
 import type { ReadStore } from '../../projections/store/read-store.ts'
 import type { LogReferences } from './log-references.ts'
 
-/** Number of configurations per look-up. */
-const PART = 500
+/** Number of configurations per lookup. */
+const BATCH = 500
 
 /**
  * A secret is stored before the log names it, and never returns after its deletion. So a secret that is found existed
@@ -18,10 +18,10 @@ export async function missingSecrets(
 ): Promise<string[]> {
   const missing: string[] = []
   const configIds = [...webhookConfigs.values()]
-  for (let i = 0; i < configIds.length; i += PART) {
-    const asked = configIds.slice(i, i + PART)
-    const found = await webhookConfigsOf(secrets, asked)
-    missing.push(...asked.filter((id) => !found.has(id)).map((id) => `webhook configuration ${id}`))
+  for (let i = 0; i < configIds.length; i += BATCH) {
+    const batch = configIds.slice(i, i + BATCH)
+    const found = await webhookConfigsOf(secrets, batch)
+    missing.push(...batch.filter((id) => !found.has(id)).map((id) => `webhook configuration ${id}`))
   }
   for (const [userId, passwordId] of passwords) {
     const hash = await passwordHashOf(secrets, userId, passwordId)

@@ -16,7 +16,7 @@ export interface PreviousBackup {
    * the original or cannot be linked, so that the file must be copied.
    */
   linkTo(path: string, original: Original, to: string): Promise<CopiedFile | undefined>
-  /** Files of the earlier backup that are damaged or missing there. */
+  /** Damaged or missing files of the earlier backup. */
   damaged: string[]
   close(): Promise<void>
 }
@@ -58,8 +58,8 @@ export async function openPreviousBackup(
     const found = await unlessMissing(lstat(copy))
     if (found === undefined) damaged.push(path)
     if (!found?.isFile() || found.size !== original.size) return undefined
-    // A copy has the time of its original. Another time means that one of them was written since, or that git has only
-    // set it: their bytes tell.
+    // A copy has the time of its original. The times differ when one file was written since, or git only set its time:
+    // then compare bytes.
     const isUntouched = Math.round(found.mtimeMs) === Math.round(original.mtimeMs)
     if (!isUntouched || Number.parseInt(sha256.charAt(0), 16) === reread) {
       if ((await sumOf(copy)).sha256 !== sha256) {
@@ -88,7 +88,7 @@ async function readSums(db: Sqlite, backup: string): Promise<void> {
   db.exec('COMMIT')
 }
 
-/** Errors of file systems without hard links, or with a limit of them, after which the file is copied. */
+/** Errors of file systems without hard links, or with a limit of them. The file is then copied. */
 const NO_LINK = ['EMLINK', 'EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'ENOENT']
 
 async function isLinked(copy: string, to: string): Promise<boolean> {

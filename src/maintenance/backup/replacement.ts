@@ -34,7 +34,7 @@ export async function replacementIn(dataDir: string): Promise<Replacement | unde
     const value: unknown = JSON.parse(text)
     if (isReplacement(value)) return value
   } catch {
-    // It is as damaged as one without its fields.
+    // Reported below, like one without its fields.
   }
   throw new BackupProblem(`DATA_DIR: ${file} is damaged`)
 }
@@ -58,13 +58,13 @@ export async function finishReplacement(dataDir: string, { aside, names }: Repla
   const kept = join(dataDir, aside)
   const draft = join(dataDir, RESTORING)
   await mkdir(kept, { recursive: true, mode: 0o700 })
-  // All of the old ones before the first new one: then a name in the data directory is never taken for the other.
+  // Move all old files before the first new one: otherwise a repetition could mistake one for the other.
   for (const name of names) {
     const path = join(dataDir, name)
-    if (await isThere(join(kept, name))) continue
+    if (await nameExists(join(kept, name))) continue
     // A file may be missing: SQLite removes `-wal` and `-shm` when its last connection ends.
     await unlessMissing(rename(path, join(kept, name))).catch(async (error: unknown) => {
-      await giveUp(dataDir, { aside, names })
+      await moveBack(dataDir, { aside, names })
       throw pathOccupied(path, error)
     })
   }
@@ -82,13 +82,13 @@ export async function finishReplacement(dataDir: string, { aside, names }: Repla
 }
 
 /** Moves the old files back while no new file is in place. May be repeated after a crash. */
-async function giveUp(
+async function moveBack(
   dataDir: string,
   { aside, names }: Pick<Replacement, 'aside' | 'names'>,
 ): Promise<void> {
   const kept = join(dataDir, aside)
   for (const name of names) {
-    if (await isThere(join(kept, name))) await rename(join(kept, name), join(dataDir, name))
+    if (await nameExists(join(kept, name))) await rename(join(kept, name), join(dataDir, name))
   }
   await flush(kept)
   await flush(dataDir)
@@ -99,4 +99,4 @@ async function giveUp(
 }
 
 /** Whether the name exists, also as a dangling link. */
-const isThere = async (path: string) => (await unlessMissing(lstat(path))) !== undefined
+const nameExists = async (path: string) => (await unlessMissing(lstat(path))) !== undefined

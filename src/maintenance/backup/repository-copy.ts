@@ -1,6 +1,6 @@
 /**
- * Copies a bare repository while it is in use. Objects are copied from git, where they are only added. Refs
- * are written from the log.
+ * Copies a bare repository while it is in use. Objects are copied from git, which only adds them. Refs are written from
+ * the log.
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { exists, isMissing, namesIn } from '../../storage/disk.ts'
 import type { CopiedFile, FileCopier } from './file-copier.ts'
 import type { NamedRepository } from './log-references.ts'
 
-/** In milliseconds. Reading every object of a large repository takes hours. */
+/** Timeout of a check, in milliseconds. Reading every object of a large repository takes hours. */
 const CHECK_TIMEOUT = 24 * 3600_000
 
 /** Directories that git requires in a repository, even when they are empty. */
@@ -21,8 +21,8 @@ export const REPOSITORY_DIRECTORIES = ['objects/pack', 'refs/heads', 'refs/tags'
 export const REPOSITORY_FILES = ['HEAD', 'config', 'packed-refs']
 
 /**
- * Copies the objects that the copy in `to` does not have yet. Resolves to false when the repository was
- * deleted or is being deleted; then the copy may lack objects.
+ * Copies the objects that the copy in `to` lacks. Resolves to false when the repository was deleted or is being
+ * deleted; then the copy may lack objects.
  */
 export async function copyObjects(
   from: string,
@@ -57,8 +57,7 @@ export async function copyObjects(
       },
     )
   }
-  // A deletion renames the repository first. If it still has its name now, it had all of its objects until
-  // now.
+  // A deletion renames the repository first. So a repository that has its name had all of its objects until now.
   return await exists(join(from, 'HEAD'))
 }
 
@@ -81,7 +80,7 @@ export async function writeRefs(
   return true
 }
 
-/** Removes large files from the copy that the log does not name. Resolves to the paths of those that it lacks. */
+/** Removes large files (LFS) that the log does not name from the copy. Resolves to the paths of missing ones. */
 export async function settleLfsFiles(to: string, { lfs }: NamedRepository): Promise<string[]> {
   const missing = new Set(lfs)
   for await (const { directory, oids } of lfsDirectories(to)) {
@@ -98,7 +97,7 @@ function packedRefs(refs: ReadonlyMap<string, string>): string {
   return `# pack-refs with: sorted \n${sorted.map(({ line }) => line).join('')}`
 }
 
-/** Whether all objects that the refs reach are there. If so, lets git add the peeled tags to packed-refs. */
+/** Whether the copy has all objects that the refs reach. If so, lets git add the peeled tags to packed-refs. */
 export async function isConnected(dir: string, { refs }: NamedRepository): Promise<boolean> {
   if (refs.size === 0) return true
   const args = ['rev-list', '--objects', '--all', '--quiet']

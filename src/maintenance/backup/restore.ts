@@ -32,7 +32,7 @@ export interface RestoreOptions {
 
 export type RestoreResult = Omit<Manifest, 'format' | 'sums'> & {
   dataDir: string
-  /** Where the data is that was there before. */
+  /** Directory of the replaced data. */
   replaced?: string
 }
 
@@ -64,7 +64,7 @@ export async function restore({
         `DATA_DIR: the restore of another backup into ${dataDir} was cut off and is now finished; run this one again to replace it`,
       )
     }
-    // Check again under the lock: a server may have started in between.
+    // Check again under the lock: a server may have started meanwhile.
     if (!replace) await requireEmpty(dataDir)
     if (!replace) await removeStartupFiles(dataDir)
     const draft = join(dataDir, RESTORING)
@@ -115,24 +115,24 @@ export async function requireEmpty(dataDir: string): Promise<void> {
 }
 
 /**
- * Copies the files of the backup to `draft`, except those for which `isLeft` holds: they are only checked. Each repository
- * gets the configuration of a new one. Resolves when the copies are on disk.
+ * Copies the files of the backup to `draft`, except those that match `isOnlyChecked`. Each repository gets the
+ * configuration of a new one. Resolves when the copies are on disk.
  */
 export async function copyFiles(
   from: string,
   draft: string,
   total: number,
   onProgress: (progress: Progress) => void,
-  isLeft: (path: string) => boolean = () => false,
+  isOnlyChecked: (path: string) => boolean = () => false,
 ): Promise<void> {
   const copy = createFileCopier()
   let done = 0
   await forEachConcurrently(listedFiles(from), async ({ path, sha256 }) => {
     const source = join(from, DATA, path)
-    // A pipe, for example, is read without end.
+    // Reading a pipe, for example, would never end.
     const isFile = (await unlessMissing(stat(source)))?.isFile() ?? true
     if (!isFile) throw new BackupProblem(`${source} is not a file`)
-    const copied = isLeft(path) ? await sumIfThere(source) : await copy(source, join(draft, path))
+    const copied = isOnlyChecked(path) ? await sumIfThere(source) : await copy(source, join(draft, path))
     if (copied === undefined) throw new BackupProblem(`${source} is missing`)
     if (copied.sha256 !== sha256) throw new BackupProblem(`${source} is damaged: its SHA-256 differs`)
     done += 1

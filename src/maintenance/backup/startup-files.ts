@@ -9,14 +9,14 @@ import { FORMAT_FILE } from '../../storage/data-format.ts'
 import { hasCode, namesIn, unlessMissing } from '../../storage/disk.ts'
 import { BackupProblem } from './manifest.ts'
 
-/** Whether this name directly in a data directory holds only that. */
+/** Whether the entry `name` of a data directory has only startup files. */
 export async function isStartupFile(dataDir: string, name: string): Promise<boolean> {
   if (name === FORMAT_FILE) return true
   return name === 'git' && (await namesIn(join(dataDir, name))).every((inside) => inside === HOOKS)
 }
 
 /**
- * Removes them for the new directories. Each start creates the hooks again.
+ * Removes the startup files before restored ones are moved in. Each start creates the hooks again.
  * @throws BackupProblem when a directory cannot be removed, such as a mount point
  */
 export async function removeStartupFiles(dataDir: string): Promise<void> {
@@ -27,15 +27,15 @@ export async function removeStartupFiles(dataDir: string): Promise<void> {
   })
 }
 
-/** The problem that something of the operator's is where restored files belong. */
+/** Returns the problem of a path that a restored file cannot replace. */
 export function pathOccupied(path: string, error: unknown): BackupProblem {
   const why = hasCode(error, 'EBUSY')
     ? 'is a mount point'
     : hasCode(error, 'ENOTDIR')
       ? 'is a link'
-      : `stays where it is (${error instanceof Error ? error.message : String(error)})`
+      : `cannot be moved (${error instanceof Error ? error.message : String(error)})`
   return new BackupProblem(
-    `DATA_DIR: ${path} ${why}, so nothing was restored: take it away, restore, and move the new one to its disk`,
+    `DATA_DIR: ${path} ${why}, so nothing was restored: remove it, restore, and move the restored one to its disk`,
     { cause: error },
   )
 }

@@ -1,4 +1,4 @@
-/** The directory of a new backup. Until the backup is complete, it has another name (`<name>.partial`). */
+/** The directory of a new backup. Until the backup is complete, its name is `<name>.partial`. */
 import { mkdir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { createDirectories } from '../../config/create-directories.ts'
@@ -6,10 +6,10 @@ import { DataDirInUse, lockDataDir } from '../../storage/data-lock.ts'
 import { exists, hasCode } from '../../storage/disk.ts'
 import { BackupProblem, DATA, EARLIER_SUMS, MANIFEST, SUMS, SUMS_DRAFT } from './manifest.ts'
 
-/** The lock's file, and the files that SQLite puts beside it. */
+/** Whether a file belongs to the lock: its database and SQLite's files for it. */
 export const isLock = (name: string) => name.startsWith('lock.db')
 
-/** The names that a backup puts beside its lock. */
+/** The names in the directory of a backup, without its lock. */
 export const BACKUP_NAMES = new Set([DATA, SUMS, SUMS_DRAFT, EARLIER_SUMS, MANIFEST])
 
 /** Resolves to the real path of the backup's directory and creates its parent. @throws BackupProblem */
@@ -36,13 +36,13 @@ export async function checkedTarget(directory: string, dataDir: string): Promise
 export async function requireOutside(target: string, dataDir: string): Promise<void> {
   const fromData = relative(await realpath(dataDir), target)
   if (fromData === '' || (fromData !== '..' && !fromData.startsWith(`..${sep}`))) {
-    throw new BackupProblem(`${target} is in DATA_DIR: a backup must lie elsewhere`)
+    throw new BackupProblem(`${target} is in DATA_DIR: a backup must be outside of it`)
   }
 }
 
 /**
- * Creates, locks and empties the directory in which the backup is made. Removes only the files of an earlier
- * backup that was killed. Resolves to the function that releases the lock.
+ * Creates, locks and empties the directory of the unfinished backup. Removes only the files of an earlier killed
+ * backup. Resolves to the function that releases the lock.
  *
  * @throws BackupProblem
  */
@@ -51,7 +51,7 @@ export async function lockPartial(partial: string, target: string): Promise<() =
   await mkdir(partial, { mode: 0o700 }).catch((error: unknown) => {
     if (!hasCode(error, 'EEXIST')) throw error
   })
-  // Check before locking: the lock puts a file there.
+  // Check before locking, which creates a file there.
   await leftoversIn(partial)
   try {
     const release = lockDataDir(partial)
@@ -70,15 +70,14 @@ export async function lockPartial(partial: string, target: string): Promise<() =
   }
 }
 
-/** The files of an earlier backup, without its lock. @throws BackupProblem when there is any other file */
+/** Returns the files of an earlier backup, without its lock. @throws BackupProblem for any other file */
 export async function leftoversIn(partial: string): Promise<string[]> {
   const names = (await readdir(partial)).sort()
-  const remains = names.filter((name) => !isLock(name))
-  // A backup creates its lock first. Without a lock the files are not from a backup, whatever their names
-  // are.
-  const foreign = remains.find((name) => !BACKUP_NAMES.has(name) || remains.length === names.length)
-  if (foreign === undefined) return remains
+  const files = names.filter((name) => !isLock(name))
+  // A backup creates its lock first, so files without a lock are not from a backup.
+  const foreign = files.find((name) => !BACKUP_NAMES.has(name) || files.length === names.length)
+  if (foreign === undefined) return files
   throw new BackupProblem(
-    `${partial}, where the backup would be made, has ${foreign}, which is not from a backup: move it away`,
+    `${partial}, the directory of the unfinished backup, has ${foreign}, which is not from a backup: move it away`,
   )
 }

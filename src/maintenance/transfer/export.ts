@@ -29,7 +29,7 @@ export interface ExportOptions extends Omit<BackupOptions, 'dataDir'> {
   config: Config
 }
 
-const EVENTS_PER_TURN = 1000
+const EVENTS_PER_SLICE = 1000
 const SECRETS_PER_READ = 1000
 
 /**
@@ -57,7 +57,7 @@ export async function exportAll({ config, ...options }: ExportOptions): Promise<
 export function lineCopies(config: Config, events: EventStore): StoreCopies {
   const named = noReferences()
 
-  /** Adds the events that the file lacks. */
+  /** Appends the events that the file lacks. */
   async function copyLog({ data, onProgress }: BackupContext): Promise<LogReferences> {
     const end = await events.lastPosition()
     const lines = await openLines(join(data, LOG), 'a')
@@ -66,7 +66,7 @@ export function lineCopies(config: Config, events: EventStore): StoreCopies {
         if (event.position > end) break
         addEvent(named, event)
         await lines.write(eventLine(event))
-        if (named.events % EVENTS_PER_TURN === 0) {
+        if (named.events % EVENTS_PER_SLICE === 0) {
           onProgress({ step: 'log', done: event.position, total: end })
           await nextTurn()
         }
@@ -111,7 +111,7 @@ async function processesOf(config: Config): Promise<ProcessLine[]> {
     })
     return positions ?? []
   } catch (error) {
-    // The read models are not needed: without their positions the processes react to all events again.
+    // Read models are optional: without their positions the processes react to all events again.
     if (error instanceof BrokenFile) return []
     throw error
   }
@@ -127,7 +127,7 @@ async function copySecrets(
   const lines = await openLines(join(data, SECRETS), 'w')
   try {
     const missing = await withReadStore(config, 'secrets', async (secrets) => {
-      // MongoDB has no tables to make.
+      // MongoDB needs no tables.
       if (config.mongodbUrl === undefined) await secrets.prepare(secretCollections)
       for (const collection of secretCollections) {
         for await (const secret of secretsIn(secrets, collection)) {
@@ -153,11 +153,11 @@ async function* secretsIn(secrets: ReadStore, collection: AnyCollection): AsyncG
   }
 }
 
-/** Whether the log names the owner of a secret: a token. Passwords have no token. */
+/** Whether the log names the token of a secret. Passwords have no token. */
 const isNamed = (body: object, tokens: ReadonlySet<number>) =>
   !('tokenId' in body) || (typeof body.tokenId === 'number' && tokens.has(body.tokenId))
 
-/** Opens a read store while `work` runs. Without an existing store it does nothing. */
+/** Opens a read store for `work`. Does nothing when the store does not exist. */
 async function withReadStore<T>(
   config: Config,
   which: 'views' | 'secrets',

@@ -1,9 +1,8 @@
 /**
  * The files of an export below `data/`, beside `git/` and `attachments/`:
  *
- *     log.ndjson         a line for each event, in the order of the log
- *     secrets.ndjson     a line for each hash of a password or token
- *     processes.ndjson   a line for each process: up to which event it has reacted
+ * log.ndjson a line for each event, in the order of the log secrets.ndjson a line for each hash of a password or token
+ * processes.ndjson a line for each process: the last event to which it has reacted
  *
  * Positions are those of the exported log. An import gives the events new ones.
  */

@@ -1,16 +1,14 @@
 /**
  * Fills an empty installation of any kind from an export. The steps are:
  *
- * 1. Refuse a target that is not empty. Nothing is written before that.
- * 2. Check every file of the export. Copy git and attached files to `DATA_DIR/restoring`. No server starts while that
- *    directory exists.
- * 3. Append the events, in their order, then write the secrets and the positions of the processes. Embedded stores are
- *    files in `restoring`. A log in EventStoreDB is marked until the end, so that no server with another DATA_DIR starts
- *    on it.
- * 4. Move the files to their places.
+ * 1. Refuse a target that is not empty. Nothing is written before that. 2. Check every file of the export. Copy git and
+ * attached files to `DATA_DIR/restoring`. No server starts while that directory exists. 3. Append the events, in their
+ * order, then write the secrets and the positions of the processes. Embedded stores are files in `restoring`. A log in
+ * EventStoreDB is marked until the end, so that no server with another DATA_DIR starts on it. 4. Move the files to
+ * their places.
  *
- * After an import that was cut off, the same import may be run again. It makes the files again, and continues in the log
- * of EventStoreDB after the events that are there. Read models are made by the next start.
+ * After an interruption, the same import may be run again. It creates the files again, and continues in the log of
+ * EventStoreDB after its last event. The next start builds the read models.
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -32,7 +30,13 @@ import { isProcessPosition, isSecret, LOG, PROCESS_POSITIONS, type ProcessLine, 
 import { type ImportState, importStateIn, writeImportState } from './import-state.ts'
 import { valuesIn } from './lines.ts'
 import { importLog, refuseLargeEvents } from './log-import.ts'
-import { asCutOff, openTargetLog, openTargetReadStores, requireEmptyMongo, type TargetLog } from './target.ts'
+import {
+  asInterrupted,
+  openTargetLog,
+  openTargetReadStores,
+  requireEmptyMongo,
+  type TargetLog,
+} from './target.ts'
 
 export interface ImportOptions {
   /** The directory of the export. */
@@ -48,7 +52,7 @@ const STORE_FILES = new Set([LOG, SECRETS, PROCESS_POSITIONS])
 const SECRETS_PER_WRITE = 500
 
 /**
- * Imports an export into an empty installation. When it is refused, the installation is as it was before.
+ * Imports an export into an empty installation. A refused import changes nothing.
  *
  * @throws BackupProblem, DataDirInUse, and errors of the file system
  */
@@ -74,7 +78,7 @@ export async function importExport({
     try {
       const earlier = await earlierPart(config, log, state)
       await finish({ from, config, manifest, log, earlier, onProgress }).catch((error: unknown) => {
-        throw usesServer(config) ? asCutOff(error) : error
+        throw usesServer(config) ? asInterrupted(error) : error
       })
     } finally {
       await log.close()
@@ -90,7 +94,7 @@ export async function importExport({
   return { ...contents, dataDir }
 }
 
-/** The state of an earlier try. @throws BackupProblem when the data directory has anything else */
+/** The state of an interrupted import. @throws BackupProblem when the data directory has other data */
 async function importStateOf(dataDir: string, { sums }: Manifest): Promise<ImportState | undefined> {
   const state = await importStateIn(dataDir)
   if (state !== undefined && state.export !== sums) {
@@ -103,7 +107,7 @@ async function importStateOf(dataDir: string, { sums }: Manifest): Promise<Impor
 /** Data of an interrupted import in the stores. */
 interface EarlierPart {
   state: ImportState | undefined
-  /** Whether the log in EventStoreDB has begun. */
+  /** Whether the log in EventStoreDB has the first events. */
   log: boolean
 }
 
@@ -136,11 +140,11 @@ async function finish(filling: Filling): Promise<void> {
   await log.unmark()
 }
 
-/** Whether an import writes to a server, so that a failure may leave data. Otherwise it leaves none. */
+/** Whether an import writes to a server: then a failure may leave data. */
 const usesServer = ({ eventStoreUrl, mongodbUrl }: Config) =>
   eventStoreUrl !== undefined || mongodbUrl !== undefined
 
-/** Fills the stores and `DATA_DIR/restoring`. Leaves nothing when it fails before a write to a server. */
+/** Fills the stores and `DATA_DIR/restoring`. Removes its files when it fails before a write to a server. */
 async function fill({ from, config, manifest, log, earlier, onProgress }: Filling): Promise<void> {
   const { dataDir } = config
   const hasServer = usesServer(config)
@@ -163,7 +167,7 @@ async function fill({ from, config, manifest, log, earlier, onProgress }: Fillin
     for await (const { value } of valuesIn(join(data, PROCESS_POSITIONS), isProcessPosition)) {
       processes.push(value)
     }
-    const places = await importLog({
+    const positions = await importLog({
       path: join(data, LOG),
       total: manifest.events,
       log,
@@ -173,7 +177,7 @@ async function fill({ from, config, manifest, log, earlier, onProgress }: Fillin
       onEvents: (done) => onProgress({ step: 'log', done, total: manifest.events }),
     })
     await log.settle()
-    await fillReadStores(config, draft, join(data, SECRETS), places)
+    await fillReadStores(config, draft, join(data, SECRETS), positions)
     await writeDataFormat(draft, { ...OWN_FORMAT, format: manifest.dataFormat })
     for (const name of await readdir(draft)) await flush(join(draft, name))
     await flush(draft)
@@ -189,7 +193,7 @@ async function fillReadStores(
   config: Config,
   draft: string,
   secretLines: string,
-  places: readonly ProcessLine[],
+  positions: readonly ProcessLine[],
 ): Promise<void> {
   const { views, secrets, settle, close } = await openTargetReadStores(config, draft)
   try {
@@ -207,7 +211,7 @@ async function fillReadStores(
     await write(secrets, changes)
     await views.apply(
       [],
-      new Map(places.map(({ process, position }) => processCheckpoint(process, position))),
+      new Map(positions.map(({ process, position }) => processCheckpoint(process, position))),
     )
     await settle()
   } finally {

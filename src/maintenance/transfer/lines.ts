@@ -8,7 +8,7 @@ const CHUNK = 1024 * 1024
 
 export interface LineWriter {
   write(value: object): Promise<void>
-  /** Writes the rest. Does not flush. Call it also after a failure. */
+  /** Writes buffered lines. Does not flush. Call it also after a failure. */
   close(): Promise<void>
 }
 
@@ -58,17 +58,17 @@ export async function* valuesIn<T>(
 
 /** The lines of a file. */
 export async function* linesIn(path: string): AsyncGenerator<string> {
-  let rest = ''
+  let partialLine = ''
   const chunks: AsyncIterable<string> = createReadStream(path, { encoding: 'utf8', highWaterMark: CHUNK })
   for await (const chunk of chunks) {
-    const lines = `${rest}${chunk}`.split('\n')
-    rest = lines.pop() ?? ''
+    const lines = `${partialLine}${chunk}`.split('\n')
+    partialLine = lines.pop() ?? ''
     yield* lines
   }
-  if (rest !== '') yield rest
+  if (partialLine !== '') yield partialLine
 }
 
-/** The value of a JSON text; undefined, which no check accepts, when it is not JSON. */
+/** Parses JSON. Returns undefined, which no check accepts, for other text. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -1,6 +1,5 @@
 /**
- * Appends the events of an export to an empty log: unchanged, with their hashes, and in their order. Only their positions
- * are new.
+ * Appends the events of an export to an empty log, with their hashes and in their order. Only their positions are new.
  */
 import pRetry from 'p-retry'
 import {
@@ -15,19 +14,19 @@ import { isEvent, type ProcessLine } from './format.ts'
 import { linesIn, valuesIn } from './lines.ts'
 import { batchesOf, LARGEST_APPEND, type Run, type SizedEvent } from './runs.ts'
 
-/** How often a batch is tried again while EventStoreDB does not answer: half a minute in all. */
+/** Retries of a batch while EventStoreDB does not answer: half a minute in total. */
 const RETRIES = { retries: 8, minTimeout: 200, maxTimeout: 5000 }
-/** Retries cannot help an embedded log, and later appends have failed already. */
+/** For an embedded log: a retry would fail too. */
 const NO_RETRIES = { retries: 0 }
 
 export interface LogImport {
   /** The file of the exported log. */
   path: string
-  /** How many events it has. */
+  /** Number of its events. */
   total: number
   /** The log to fill. It stores events unchanged. */
   log: Pick<EventStore, 'append' | 'readAll'>
-  /** Whether the log may have the first events already: an import was cut off. */
+  /** Whether the log may have the first events already, from an interrupted import. */
   continues: boolean
   /** Whether failed appends are retried. */
   retried: boolean
@@ -42,7 +41,7 @@ export interface LogImport {
  */
 export async function importLog(options: LogImport): Promise<ProcessLine[]> {
   const { path, total, log, continues, retried, processes, onEvents } = options
-  const places = new Map(processes.map(({ process }) => [process, LOG_START]))
+  const positions = new Map(processes.map(({ process }) => [process, LOG_START]))
   let done = 0
   let last = LOG_START
 
@@ -50,18 +49,18 @@ export async function importLog(options: LogImport): Promise<ProcessLine[]> {
   function placed(from: Position, to: Position): void {
     if (to <= last) throw otherOrder()
     last = to
-    for (const { process, position } of processes) if (from <= position) places.set(process, to)
+    for (const { process, position } of processes) if (from <= position) positions.set(process, to)
   }
 
   const events = eventsIn(path)
-  const left = continues
+  const remaining = continues
     ? lackingIn(log, events, (from, to) => {
         done += 1
         placed(from, to)
       })
     : events
   const ends = new Set(processes.map(({ position }) => position))
-  for await (const batch of batchesOf(left, ends)) {
+  for await (const batch of batchesOf(remaining, ends)) {
     const appended = await appendAll(log, batch, retried ? RETRIES : NO_RETRIES)
     for (const [i, run] of batch.entries()) {
       placed(run.position, appended[i] ?? LOG_START)
@@ -70,15 +69,15 @@ export async function importLog(options: LogImport): Promise<ProcessLine[]> {
     onEvents(done)
   }
   if (done !== total) throw new BackupProblem(`${path} has ${done} events instead of ${total}`)
-  return [...places].map(([process, position]) => ({ process, position }))
+  return [...positions].map(([process, position]) => ({ process, position }))
 }
 
 /** Resolves to all results. @throws the first error in order, which may have caused the others */
 async function inOrder<T>(all: readonly Promise<T>[]): Promise<T[]> {
   await Promise.allSettled(all)
-  const given: T[] = []
-  for (const one of all) given.push(await one)
-  return given
+  const results: T[] = []
+  for (const one of all) results.push(await one)
+  return results
 }
 
 async function* eventsIn(path: string): AsyncGenerator<SizedEvent> {
@@ -90,31 +89,31 @@ async function* eventsIn(path: string): AsyncGenerator<SizedEvent> {
   }
 }
 
-/** The events that the log lacks. Calls `found` for those that it has: they must be the first ones. */
+/** Yields the events that the log lacks. Calls `found` for those that it has: they must be the first ones. */
 async function* lackingIn(
   log: LogImport['log'],
   events: AsyncIterable<SizedEvent>,
   found: (from: Position, to: Position) => void,
 ): AsyncGenerator<SizedEvent> {
   const existing = log.readAll()[Symbol.asyncIterator]()
-  let there = await existing.next()
+  let existingEvent = await existing.next()
   for await (const sized of events) {
-    if (there.done) {
+    if (existingEvent.done) {
       yield sized
       continue
     }
     const { event } = sized
-    const { id, stream, revision, position } = there.value
+    const { id, stream, revision, position } = existingEvent.value
     if (id !== event.id || stream !== event.stream || revision !== event.revision) throw otherEvents()
     found(event.position, position)
-    there = await existing.next()
+    existingEvent = await existing.next()
   }
-  if (!there.done) throw otherEvents()
+  if (!existingEvent.done) throw otherEvents()
 }
 
 /**
  * Appends runs concurrently: both kinds of logs keep the order of sending. Resolves to the position of the last event
- * of each. After an outage all are sent again, because appends are idempotent.
+ * of each run. After an outage all are sent again: appends are idempotent.
  */
 function appendAll(
   log: LogImport['log'],
@@ -140,26 +139,24 @@ async function appendRun(
     const first = revision - events.length + 1
     throw (error.actual ?? -1) < first - 1 ? gapBefore(stream, first, error) : otherEvents(error)
   }
-  throw new BackupProblem(
-    `the log once had a stream ${stream}, and goes on with its revisions: use a new log`,
-  )
+  throw new BackupProblem(`the log once had a stream ${stream}, and continues its revisions: use a new log`)
 }
 
-/** A server that refused an append because it was too busy may have taken later ones. */
+/** A busy server may refuse an append and accept later ones. */
 const otherOrder = () =>
-  new BackupProblem('the server has taken events in another order than they were sent: use a new log')
+  new BackupProblem('the server has stored events in a different order than they were sent: use a new log')
 
 const otherEvents = (cause?: Error) =>
-  new BackupProblem('the log has events that are not of this export: an import needs an empty log', { cause })
+  new BackupProblem('the log has events that are not in this export: an import needs an empty log', { cause })
 
 /** The exported log lacks an event: it was damaged, or another program wrote into the stream. */
 const gapBefore = (stream: string, revision: number, cause: Error) =>
   new BackupProblem(
-    `the export lacks an event of ${stream} before revision ${revision}: verify the log that it is of`,
+    `the export lacks an event of ${stream} before revision ${revision}: verify the exported log`,
     { cause },
   )
 
-/** Refuses an export with an event that EventStoreDB does not take. @throws BackupProblem */
+/** Refuses an export with an event that is too large for EventStoreDB. @throws BackupProblem */
 export async function refuseLargeEvents(path: string): Promise<void> {
   let number = 0
   for await (const line of linesIn(path)) {

@@ -8,7 +8,7 @@ export const LARGEST_APPEND = 1024 * 1024
 /** Half of the limit, because the size of a line only approximates the server's count. */
 const RUN_BYTES = LARGEST_APPEND / 2
 const RUN_EVENTS = 500
-/** A batch is in memory at one time; the embedded log writes it in one transaction. */
+/** A batch is in memory as a whole; the embedded log writes it in one transaction. */
 const BATCH_BYTES = 4 * LARGEST_APPEND
 const BATCH_EVENTS = 1000
 
@@ -21,7 +21,7 @@ export interface Run {
   size: number
   /** The revision of the last event. */
   revision: number
-  /** The position of the last event in the log that they come from. */
+  /** The position of the last event in the exported log. */
   position: Position
 }
 

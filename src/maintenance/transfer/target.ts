@@ -17,10 +17,10 @@ export interface TargetLog extends Pick<EventStore, 'append' | 'readAll' | 'clos
   isEmbedded: boolean
   /** Whether it holds the first events of this export. @throws BackupProblem when it holds anything else */
   begun(): Promise<boolean>
-  /** Marks the log as half imported, so that no server starts on it. */
+  /** Marks the log as partly imported, so that no server starts on it. */
   mark(): Promise<void>
   unmark(): Promise<void>
-  /** Writes everything into the files of an embedded log, so that they can be moved. */
+  /** Checkpoints the file of an embedded log, so that it can be moved. */
   settle(): Promise<void>
 }
 
@@ -85,12 +85,12 @@ function embeddedLog(directory: string): TargetLog {
 export interface TargetReadStores {
   views: ReadStore
   secrets: ReadStore
-  /** Writes everything into the files of embedded stores, so that they can be moved. */
+  /** Checkpoints the files of embedded stores, so that they can be moved. */
   settle(): Promise<void>
   close(): Promise<void>
 }
 
-/** Opens the read models and the secrets. Embedded ones are made in `directory`. */
+/** Opens the read models and the secrets. Embedded ones are created in `directory`. */
 export async function openTargetReadStores(config: Config, directory: string): Promise<TargetReadStores> {
   const { views, secrets } =
     config.mongodbUrl === undefined
@@ -121,7 +121,7 @@ async function openMongo(config: Config) {
 }
 
 /**
- * Refuses MongoDB when it has read models, or secrets that are not of an earlier part of this import.
+ * Refuses MongoDB when it has read models, or secrets of another import.
  * @throws BackupProblem
  */
 export async function requireEmptyMongo(config: Config, continues: boolean): Promise<void> {
@@ -149,11 +149,11 @@ const isEmpty = async (store: ReadStore, collection: AnyCollection) =>
 const notEmpty = (what: string) =>
   new BackupProblem(`MONGODB_URL: the database has ${what}; an import needs an empty one`)
 
-/** The error of an import that a store has cut off. Other errors stay as they are. */
-export const asCutOff = (error: unknown) =>
+/** Adds a remedy to the error of a store that became unavailable. Returns other errors unchanged. */
+export const asInterrupted = (error: unknown) =>
   error instanceof StoreUnavailable
     ? new BackupProblem(
-        `the import is cut off: ${error.message}. Then run the same import again: it continues after what is there`,
+        `the import was interrupted: ${error.message}. Then run the same import again: it continues`,
         { cause: error },
       )
     : error

@@ -8,9 +8,9 @@ import type { LogProblem } from '../../events/store/sqlite/check.ts'
 import { isStreamName } from '../../events/streams.ts'
 
 export interface Chains {
-  /** Checks the next event of the log. Returns the problem, or undefined when the event is sound. */
+  /** Checks the next event of the log. Returns its problem; undefined for a sound event. */
   next(event: RecordedEvent): LogProblem | undefined
-  /** Takes an event that the store cannot read. Returns the problem when it surely was one of ours. */
+  /** Records an event that the store cannot read. Returns the problem when it was certainly one of ours. */
   passedOver(event: PassedOver): LogProblem | undefined
   /** The position of the last checked event. All events up to it are sound. */
   position(): Position
@@ -23,12 +23,12 @@ export interface Chains {
   others(): readonly { stream: string; revision: number }[]
   /** Last events of streams that may be damaged or foreign. */
   doubtful(): readonly LogProblem[]
-  /** The first and the last revision of each stream that are ours. `recreated`: where it began again after a deletion. */
+  /** Our first and last revision of each stream. `recreated`: its first revision after a deletion. */
   streams(): Iterable<{ stream: string; first: number; last: number; recreated?: number }>
 }
 
-/** The most revisions of other applications that are named. */
-const MOST_OTHERS = 100
+/** Maximum number of reported revisions of other applications. */
+const MAX_OTHERS = 100
 
 /**
  * Keeps the end of each stream in memory: about 300 bytes per stream, 300 MB for a million. Positions have
@@ -39,11 +39,11 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
   let position: Position = LOG_START
   let events = 0
   const others = new Map<string, { stream: string; revision: number }>()
-  /** First event of each stream where only the type is ours: the next event tells whether it was ours. */
+  /** First event of each stream where only the type is ours: the next event shows whether it was ours. */
   const doubtful = new Map<string, LogProblem>()
 
   function noteOther(stream: string, revision: number): void {
-    if (others.size < MOST_OTHERS) others.set(`${stream}@${revision}`, { stream, revision })
+    if (others.size < MAX_OTHERS) others.set(`${stream}@${revision}`, { stream, revision })
   }
 
   /** The end of the event's stream before it. Passes over revisions that another application wrote. */
@@ -60,7 +60,7 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
       }
     }
     if (revision <= end.revision + 1 || metadata.previous !== end.hash) return end
-    for (let other = end.revision + 1; other < revision && others.size < MOST_OTHERS; other++) {
+    for (let other = end.revision + 1; other < revision && others.size < MAX_OTHERS; other++) {
       noteOther(stream, other)
     }
     return { ...end, revision: revision - 1 }
@@ -97,19 +97,19 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
       return undefined
     },
     passedOver({ stream, revision, position, type, isDamaged }) {
-      const place = { position, stream, revision }
+      const location = { position, stream, revision }
       const isInUse = ends.has(stream)
       if (!isInUse && !isStreamName(stream)) {
         if (isDamaged || isKnownType(type)) noteOther(stream, revision)
         return undefined
       }
       if (isDamaged)
-        return { problem: 'the event is damaged: it has our metadata, but cannot be read', ...place }
+        return { problem: 'the event is damaged: it has our metadata, but cannot be read', ...location }
       if (!isInUse) return undefined
       if (!isKnownType(type)) noteOther(stream, revision)
       else if (!doubtful.has(stream)) {
         const problem = `the event is damaged, or another application wrote it: its type ${type} is ours, but it cannot be read`
-        doubtful.set(stream, { problem, ...place })
+        doubtful.set(stream, { problem, ...location })
       }
       return undefined
     },
@@ -128,8 +128,8 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
 interface End extends StreamEnd {
   first: number
   /**
-   * Revision at which the stream began again after its deletion in EventStoreDB. To a writer it looks new: its first
-   * append was linked as from revision 0.
+   * First revision of the stream after its deletion in EventStoreDB. To its writer the stream was new, so the event was
+   * linked as revision 0.
    */
   recreated?: number
 }

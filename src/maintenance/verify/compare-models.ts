@@ -1,4 +1,4 @@
-/** Finds the read models that can be compared, and compares each with its replay. */
+/** Selects the comparable read models, and compares each with its replay. */
 import { LOG_START, type Position } from '../../events/store/event-store.ts'
 import type { ReadModel } from '../../projections/projector/read-model.ts'
 import type { ReadSnapshot, ReadStore } from '../../projections/store/read-store.ts'

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AnyCollection, IdRange, RangeDocument } from '../../projections/store/read-store.ts'
 
 const PAGE = 1000
-/** A server may be changing a document that differs: how often to compare it again, and the pause in ms. */
+/** Maximum comparisons of a differing document, which a server may be changing, and the pause between them in ms. */
 const MAX_TRIES = 10
 const PAUSE = 100
 
@@ -25,7 +25,7 @@ export interface Comparison {
   collection: AnyCollection
   stored: Range
   replayed: Range
-  /** Ids of stored documents that were found correct already. `replayed` lacks them. */
+  /** Ids of stored documents already found correct. `replayed` lacks them. */
   settled: ReadonlySet<string>
   /**
    * Reads one stored document again, and replays the log up to its position. Absent when stored documents
@@ -61,7 +61,7 @@ export async function compareDocuments(comparison: Comparison): Promise<Document
   }
 }
 
-/** The last id up to which both pages are complete; undefined when both reach the end of the collection. */
+/** Returns the last id up to which both pages are complete; undefined when both reach the end of the collection. */
 function firstEnd(...pages: RangeDocument[][]): string | undefined {
   return pages
     .filter((page) => page.length === PAGE)
@@ -93,19 +93,19 @@ function differencesOf(
   stored: readonly RangeDocument[],
   replayed: readonly RangeDocument[],
 ): DocumentDifference[] {
-  const there = new Map(stored.map((document) => [document.id, document]))
+  const actual = new Map(stored.map((document) => [document.id, document]))
   const differences: DocumentDifference[] = []
-  for (const made of replayed) {
-    const { id } = made
-    const document = there.get(id)
-    there.delete(id)
+  for (const expected of replayed) {
+    const { id } = expected
+    const document = actual.get(id)
+    actual.delete(id)
     if (document === undefined)
-      differences.push({ collection, id, kind: 'missing', expected: shown(made.body) })
-    else if (!isSame(document, made)) {
-      differences.push({ collection, id, kind: 'different', ...firstField(document, made) })
+      differences.push({ collection, id, kind: 'missing', expected: shown(expected.body) })
+    else if (!isSame(document, expected)) {
+      differences.push({ collection, id, kind: 'different', ...firstField(document, expected) })
     }
   }
-  for (const { id, body } of there.values()) {
+  for (const { id, body } of actual.values()) {
     differences.push({ collection, id, kind: 'extra', stored: shown(body) })
   }
   return differences.sort((a, b) => byBytes(a.id, b.id))
@@ -123,17 +123,18 @@ export function isSame(a: RangeDocument, b: RangeDocument): boolean {
 
 function firstField(stored: RangeDocument, replayed: RangeDocument) {
   for (const field of new Set([...Object.keys(replayed.body), ...Object.keys(stored.body)])) {
-    const [there, made]: unknown[] = [Reflect.get(stored.body, field), Reflect.get(replayed.body, field)]
-    if (!isDeepStrictEqual(there, made)) return { field, stored: shown(there), expected: shown(made) }
+    const [actual, expected]: unknown[] = [Reflect.get(stored.body, field), Reflect.get(replayed.body, field)]
+    if (!isDeepStrictEqual(actual, expected))
+      return { field, stored: shown(actual), expected: shown(expected) }
   }
   return { field: 'position', stored: shown(stored.position), expected: shown(replayed.position) }
 }
 
-const SHOWN = 200
+const MAX_SHOWN = 200
 
 function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? 'nothing'
-  return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text
 }
 
 /** Sorts as both stores sort ids. JavaScript's own order differs for characters beyond the basic plane. */
@@ -142,8 +143,7 @@ function byBytes(a: string, b: string): number {
 }
 
 /**
- * The value of JSON with whole characters only: half of a surrogate pair becomes U+FFFD, as wherever it becomes UTF-8. The
- * value must not be nested deeply.
+ * Returns JSON with unpaired surrogates replaced by U+FFFD, as UTF-8 encoders do. The value must not be nested deeply.
  */
 function wellFormed(value: unknown): unknown {
   if (typeof value === 'string') return value.toWellFormed()

@@ -12,7 +12,7 @@ export interface FileChecks {
 
 type Check = keyof FileChecks
 
-/** A message of the child process, one for each check. It needs no schema: both sides are our own code. */
+/** A message of the child process, one per check. It needs no schema: both sides are our own code. */
 export interface Answer {
   check: Check
   found?: LogProblem
@@ -22,8 +22,8 @@ const isAnswer = (message: unknown): message is Answer =>
   typeof message === 'object' && message !== null && 'check' in message
 
 /**
- * Returns the checks of these files. The first call starts the child process for both, so call both in the same turn of
- * the event loop. Abort the signal to end the process early.
+ * Returns the checks of these files. The first call starts the child process for both, so call both synchronously, one
+ * after the other. Abort the signal to end the process early.
  */
 export function fileChecks(files: { log?: string; views?: string }, signal: AbortSignal): FileChecks {
   const { log, views } = files
@@ -41,7 +41,7 @@ export function fileChecks(files: { log?: string; views?: string }, signal: Abor
 const SCRIPT = fileURLToPath(program('maintenance/verify/file-checks-process'))
 
 function startProcess({ log = '', views = '' }: { log?: string; views?: string }, signal: AbortSignal) {
-  // Ignore its output: its exit code or signal is reported.
+  // Its exit code or signal is reported instead of its output.
   const child = fork(SCRIPT, [log, views], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
   signal.addEventListener('abort', () => child.kill('SIGKILL'), { once: true })
   return child

@@ -1,26 +1,26 @@
 /**
- * Finds streams that EventStoreDB returns no longer, or only in part, after a deletion, `$maxCount` or `$tb`. Their
- * events stay in `$all` until a scavenge, but commands do not see them.
+ * Finds streams that EventStoreDB no longer returns, or returns only in part, after a deletion, `$maxCount` or `$tb`.
+ * Their events stay in `$all` until a scavenge, but commands do not see them.
  */
 import { repairOfCut, repairOfDeleted } from '../../events/store/damage.ts'
 import { type EventStore, StreamUnusable } from '../../events/store/event-store.ts'
 import type { LogProblem } from '../../events/store/sqlite/check.ts'
 
 /** Number of streams that are read concurrently. */
-const AT_A_TIME = 32
-/** The most streams that are named. */
-const MOST = 100
+const CONCURRENCY = 32
+/** Maximum number of reported streams. */
+const MAX_REPORTED = 100
 
 /** The first and the last revision of a stream that the whole log has. */
 interface Ends {
   stream: string
   first: number
   last: number
-  /** The revision at which the stream began again after it was deleted. */
+  /** First revision of the stream after its deletion. */
   recreated?: number
 }
 
-/** The first `MOST` streams that reads do not return completely, each with its problem. Reads one event per stream. */
+/** Returns the problems of the first `MAX_REPORTED` streams that reads do not return completely. Reads one event per stream. */
 export async function lostStreams(
   { readStream }: Pick<EventStore, 'readStream'>,
   streams: Iterable<Ends>,
@@ -36,11 +36,11 @@ export async function lostStreams(
   }
   for (const ends of streams) {
     batch.push(ends)
-    if (batch.length === AT_A_TIME) await check()
-    if (found.length >= MOST) break
+    if (batch.length === CONCURRENCY) await check()
+    if (found.length >= MAX_REPORTED) break
   }
   await check()
-  return found.slice(0, MOST)
+  return found.slice(0, MAX_REPORTED)
 }
 
 async function problemOf(
@@ -48,7 +48,7 @@ async function problemOf(
   { stream, first, last, recreated }: Ends,
 ): Promise<LogProblem | undefined> {
   if (recreated !== undefined) {
-    const problem = `the stream was deleted in EventStoreDB, and written again from revision ${recreated}: what was before that is lost`
+    const problem = `the stream was deleted in EventStoreDB, and written again from revision ${recreated}: earlier events are lost`
     return { stream, revision: recreated, problem }
   }
   try {

@@ -1,4 +1,4 @@
-/** Checks that the files which the log names are in DATA_DIR: attached files, and large files (git LFS). */
+/** Checks that DATA_DIR has the files that the log names: attached files, and large files (git LFS). */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
@@ -12,12 +12,12 @@ import type { EventStore, Position, RecordedEvent } from '../../events/store/eve
 import { lfsPath } from '../../git/lfs/lfs-files.ts'
 import { unlessMissing } from '../../storage/disk.ts'
 
-/** The most files that are named. */
-const MOST = 100
+/** Maximum number of reported files. */
+const MAX_REPORTED = 100
 
 export interface DataFilesOptions {
   dataDir: string
-  /** Whether large files are read to the end, and compared with their hashes. */
+  /** Whether large files are read and compared with their hashes. */
   deep: boolean
 }
 
@@ -28,11 +28,11 @@ interface FileProblem {
 }
 
 export interface NamedFiles {
-  /** Takes the next event of the log. */
+  /** Adds the next event of the log. */
   add(event: RecordedEvent): void
   /**
-   * Compares with DATA_DIR. `from`: the position of the last event that was added; later ones are read when a file is not
-   * there, because it may be deleted since. Aborted by `signal`.
+   * Compares with DATA_DIR. `from`: the position of the last added event. Later events are read when a file is missing,
+   * because it may have been deleted since. Aborted by `signal`.
    */
   compare(log: Pick<EventStore, 'readAll'>, from: Position, signal?: AbortSignal): Promise<FilesReport>
 }
@@ -91,7 +91,7 @@ const naming = {
 
 const isNaming = handledBy(naming)
 
-/** Keeps the path of each file in memory: about 200 bytes for one. */
+/** Keeps the path of each file in memory: about 200 bytes per file. */
 export function createNamedFiles({ dataDir, deep }: DataFilesOptions): NamedFiles {
   const repositories = new Map<number, Sizes>()
   const deleted = new Set<number>()
@@ -128,7 +128,7 @@ export function createNamedFiles({ dataDir, deep }: DataFilesOptions): NamedFile
     if (!deep || !path.startsWith('git/')) return undefined
     const sha256 = await unlessMissing(hashOf(file, signal))
     if (sha256 === undefined) return 'it is missing'
-    return path.endsWith(sha256) ? undefined : 'its bytes are not those that its name says'
+    return path.endsWith(sha256) ? undefined : 'its SHA-256 differs from its name'
   }
 
   const isStillNamed = (path: string) => repositories.values().some((sizes) => sizes.has(path))
@@ -137,18 +137,21 @@ export function createNamedFiles({ dataDir, deep }: DataFilesOptions): NamedFile
     add,
     async compare(log, from, signal) {
       const problems: FileProblem[] = []
-      let right = 0
+      let intact = 0
       for (const sizes of repositories.values()) {
         await forEachConcurrently(sizes, async ([path, size]) => {
-          if (problems.length >= MOST) return
+          if (problems.length >= MAX_REPORTED) return
           const problem = await problemOf(path, size, signal)
-          if (problem === undefined) right += 1
+          if (problem === undefined) intact += 1
           else problems.push({ path, problem })
         })
       }
-      if (problems.length === 0) return { files: right, problems }
+      if (problems.length === 0) return { files: intact, problems }
       for await (const event of log.readAll({ from })) add(event)
-      return { files: right, problems: problems.filter(({ path }) => isStillNamed(path)).slice(0, MOST) }
+      return {
+        files: intact,
+        problems: problems.filter(({ path }) => isStillNamed(path)).slice(0, MAX_REPORTED),
+      }
     },
   }
 }

@@ -1,4 +1,4 @@
-/** How far a verification is. */
+/** The progress of a verification. */
 
 export interface VerifyProgress {
   /** `log` counts positions of the log; `views` counts documents. */
@@ -7,7 +7,7 @@ export interface VerifyProgress {
   total: number
 }
 
-const REPORTS_MS = 100
+const INTERVAL_MS = 100
 
 /** Reports at most every 100 ms, and always at the end of the phase. */
 export function progressOf(
@@ -18,7 +18,7 @@ export function progressOf(
   let reported = Number.NEGATIVE_INFINITY
   return (done, isEnd) => {
     const now = performance.now()
-    if (!isEnd && now - reported < REPORTS_MS) return
+    if (!isEnd && now - reported < INTERVAL_MS) return
     reported = now
     onProgress({ phase, done, total })
   }

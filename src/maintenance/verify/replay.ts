@@ -17,11 +17,11 @@ import type { Chains } from './chains.ts'
 import type { ReplayedDocuments } from './replayed-documents.ts'
 import type { SealedTexts } from './sealed-texts.ts'
 
-/** How many events one batch has, and how many characters of text. */
+/** Maximum size of a batch, in events and in characters of text. */
 const BATCH = 4000
 const BATCH_CHARACTERS = 8 * 1024 * 1024
 
-/** The first problem of the log. The rest is not read. */
+/** Thrown for the first problem of the log. Later events are not read. */
 export class LogBroken extends Error {
   override readonly name = 'LogBroken'
   readonly problem: LogProblem
@@ -57,7 +57,7 @@ export interface ReplayOptions {
   documents: ReplayedDocuments
   /** Opens the texts of the events. */
   texts: Pick<SealedTexts, 'opened'>
-  /** Takes each sound event once, as it is stored. */
+  /** Called once for each sound event, as it is stored. */
   onSound: (event: RecordedEvent) => void
   signal: AbortSignal | undefined
 }

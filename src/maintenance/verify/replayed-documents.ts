@@ -1,6 +1,6 @@
 /**
- * Holds the replayed documents. Most equal the stored one after a batch of events: only their ids are kept, and the
- * stored document is read when a later event changes it. The others are in a temporary store.
+ * Holds the replayed documents. Most equal the stored one after a batch of events: for these only ids are kept, and a
+ * later event reads the stored document. The other documents are in a temporary store.
  */
 import type {
   AnyCollection,
@@ -49,13 +49,13 @@ export function createReplayedDocuments(
   async function sameIn(collection: AnyCollection, changes: readonly Change[]): Promise<ReadonlySet<string>> {
     const puts = changes.filter((change) => change.op === 'put')
     if (stored === undefined || puts.length === 0) return new Set()
-    const made = new Map(
+    const replayed = new Map(
       puts.map(({ id, position, body }) => [id, { id, position, body, text: JSON.stringify(body) }]),
     )
     try {
-      const there = await stored.getMany(bare(collection), [...made.keys()])
-      const same = there.filter((document) => {
-        const own = made.get(document.id)
+      const found = await stored.getMany(bare(collection), [...replayed.keys()])
+      const same = found.filter((document) => {
+        const own = replayed.get(document.id)
         return own !== undefined && isSame(document, own)
       })
       return new Set(same.map(({ id }) => id))

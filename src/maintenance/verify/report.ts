@@ -17,15 +17,15 @@ export interface VerifyReport {
     difference?: LogProblem
     /** Why the log is not the one of a checkpoint, although its hash chains are sound. */
     rewritten?: string
-    /** Events of other applications in our streams, or like ours in theirs, at most 100. They are not read. */
+    /** Events of other applications in our streams, or like ours in theirs, at most 100. They are skipped. */
     others?: readonly { stream: string; revision: number }[]
     /** Number of events with recorded erasure and destroyed keys. */
     erased: number
     /** Events with unreadable texts without an erasure, at most 100. */
     lostTexts?: readonly LogProblem[]
     /**
-     * Streams that are missing on the server, whole or in part, or whose last event may be a damaged one of ours, at
-     * most 100.
+     * Streams that the server has lost, whole or in part, or whose last event may be a damaged one of ours, at most
+     * 100.
      */
     lost?: readonly LogProblem[]
   }
@@ -37,7 +37,7 @@ export interface VerifyReport {
     /** Why the read models can't be compared although the log is sound: a failed fold or a damaged file. */
     failure?: string
   }
-  /** Attached files and large files (git LFS), compared when all else is sound. */
+  /** Attached files and large files (git LFS), compared when the log and the read models are sound. */
   files?: FilesReport
 }
 

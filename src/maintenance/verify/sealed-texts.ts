@@ -11,11 +11,11 @@ import {
 } from '../../events/store/event-store.ts'
 import type { LogProblem } from '../../events/store/sqlite/check.ts'
 
-/** The most texts that are named. */
-const MOST = 100
+/** Maximum number of reported texts. */
+const MAX_REPORTED = 100
 
 export interface SealedTexts {
-  /** Opens the texts of stored events, which come in the order of the log; some may come twice. */
+  /** Opens the texts of stored events. Pass them in the order of the log; repetitions are allowed. */
   opened(batch: readonly RecordedEvent[]): Promise<RecordedEvent[]>
   /** Resolves to the number of events with erased texts, and those with lost texts, at most 100. */
   found(): Promise<{ erased: number; lost: LogProblem[] }>
@@ -28,10 +28,10 @@ export function createSealedTexts(events: EventStore, keys: TextKeys): SealedTex
   const closed = new Map<string, { event: RecordedEvent; problem: string }[]>()
 
   async function check(batch: readonly RecordedEvent[]): Promise<void> {
-    const news = batch.filter(({ position, data }) => position > checked && sealedIn(data) !== undefined)
-    const found = await keys.find(news.flatMap(({ data }) => sealedIn(data)?.key ?? []))
-    const opened = await texts.opened(news)
-    for (const [i, event] of news.entries()) {
+    const sealed = batch.filter(({ position, data }) => position > checked && sealedIn(data) !== undefined)
+    const found = await keys.find(sealed.flatMap(({ data }) => sealedIn(data)?.key ?? []))
+    const opened = await texts.opened(sealed)
+    for (const [i, event] of sealed.entries()) {
       const key = found.get(sealedIn(event.data)?.key ?? '')
       if (Buffer.isBuffer(key) && !texts.isLost(opened[i])) continue
       const problem = Buffer.isBuffer(key)
@@ -53,7 +53,7 @@ export function createSealedTexts(events: EventStore, keys: TextKeys): SealedTex
       let erased = 0
       const lost: LogProblem[] = []
       for (const [stream, ofStream] of closed) {
-        // It may have been erased since the log was read.
+        // The text may have been erased since the log was read.
         const erasures = []
         for await (const recorded of events.readStream(stream)) {
           if (recorded.type !== 'TextsErased') continue
@@ -62,7 +62,7 @@ export function createSealedTexts(events: EventStore, keys: TextKeys): SealedTex
         }
         for (const { event, problem } of ofStream) {
           if (erasures.some((erasure) => isCovered(event, erasure))) erased += 1
-          else if (lost.length < MOST) {
+          else if (lost.length < MAX_REPORTED) {
             lost.push({ problem, position: event.position, stream, revision: event.revision })
           }
         }

@@ -25,9 +25,9 @@ import type { ModelReport, VerifyReport } from './report.ts'
 import { createSealedTexts } from './sealed-texts.ts'
 
 /** Maximum number of comparisons that are repeated because of concurrent erasures. */
-const MOST_ERASURES = 3
-/** The most streams that are named as lost. */
-const MOST_LOST = 100
+const MAX_REPETITIONS = 3
+/** Maximum number of streams reported as lost. */
+const MAX_LOST = 100
 
 export interface VerifyOptions {
   /** The log as it is stored. */
@@ -54,7 +54,7 @@ export interface VerifyOptions {
 }
 
 /**
- * Checks the log first, then the read models if the log is sound. The report has the first difference.
+ * Checks the log, then the read models if the log is sound. The report has the first difference.
  *
  * @throws StoreUnavailable when a store can't be read; the signal's reason when it is aborted
  */
@@ -70,7 +70,7 @@ export async function verifyServer(options: VerifyOptions): Promise<VerifyReport
     try {
       let report = await verifyWith(options, scratch)
       // The text was read from the stored documents just before its erasure.
-      for (let i = 0; i < MOST_ERASURES && (await isErased(options.events, report)); i++) {
+      for (let i = 0; i < MAX_REPETITIONS && (await isErased(options.events, report)); i++) {
         await clear()
         report = await verifyWith(options, scratch)
       }
@@ -88,7 +88,7 @@ export async function verifyServer(options: VerifyOptions): Promise<VerifyReport
   }
 }
 
-/** Whether a read model differs that had not passed an erasure of texts yet. */
+/** Whether the first differing read model was behind an erasure of texts. */
 async function isErased(events: EventStore, { views }: VerifyReport): Promise<boolean> {
   const different = views.models.find(({ state }) => state === 'different')
   if (different === undefined) return false
@@ -98,7 +98,7 @@ async function isErased(events: EventStore, { views }: VerifyReport): Promise<bo
   return false
 }
 
-/** The file check found a problem in an event that the chain check took for sound. */
+/** Thrown when the file check found a problem in an event that the chain check considered sound. */
 class EndsEarlier extends LogBroken {}
 
 async function verifyWith(
@@ -146,7 +146,7 @@ async function verifyWith(
       views: { documents: compared, models: [...modelReports.values()], ...views },
     }
   }
-  /** The report when log and read models are sound. */
+  /** Returns the report of a sound log and sound read models. */
   const soundReport = async (): Promise<VerifyReport> => {
     const compared = await named?.compare(events, chains.position(), signal)
     return compared === undefined
@@ -159,8 +159,7 @@ async function verifyWith(
 
   let snapshot: ReadSnapshot | undefined
   try {
-    // Take the snapshot before reading the log's end. Then no read model can be ahead of that end, if all is
-    // well.
+    // Take the snapshot before reading the log's end, so that no sound read model is ahead of that end.
     snapshot = await readStore?.snapshot()
     const stored = snapshot === undefined ? new Map<ReadModel, Position>() : await targetsOf(models, snapshot)
     const last = await lastPositionOf(events)
@@ -191,10 +190,10 @@ async function verifyWith(
     const rewritten = signed.problem()
     if (rewritten !== undefined) return report({ rewritten })
 
-    // The embedded log cannot lose a stream: the check of its file has counted the events.
+    // The embedded log cannot lose a stream unnoticed: the check of its file has counted the events.
     const lost =
       files?.log === undefined
-        ? [...chains.doubtful(), ...(await lostStreams(events, chains.streams(), signal))].slice(0, MOST_LOST)
+        ? [...chains.doubtful(), ...(await lostStreams(events, chains.streams(), signal))].slice(0, MAX_LOST)
         : []
     if (lost.length > 0) return report({ lost })
 
@@ -238,7 +237,7 @@ async function verifyWith(
   }
 }
 
-/** Folds the rest of the log: a read model that lags may, but it must be able to reach the end. @throws FoldFailed */
+/** Folds the rest of the log, to check that lagging read models can reach its end. @throws FoldFailed */
 async function requireEnd(replay: Replay, models: readonly ReadModel[], end: Position): Promise<void> {
   try {
     await replay.readTo(LOG_START, new Map(models.map((model) => [model, end])))
@@ -267,7 +266,7 @@ async function lastPositionOf(events: EventStore): Promise<Position> {
   }
 }
 
-/** Starts a check. It may fail before anyone awaits it, which must not end the process. */
+/** Starts a check. A failure before its result is awaited must not end the process. */
 function started<T>(check: (() => Promise<T>) | undefined): Promise<T | undefined> {
   const found = check?.() ?? Promise.resolve(undefined)
   found.catch(() => {})

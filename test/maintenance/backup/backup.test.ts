@@ -327,7 +327,7 @@ t.test('a backup does not touch files in its partial directory that are not from
   for (const [names, named] of cases) {
     await mkdir(partial)
     for (const name of names) await writeFile(join(partial, name), name === 'lock.db' ? '' : 'mine')
-    const message = `${partial}, where the backup would be made, has ${named},`
+    const message = `${partial}, the directory of the unfinished backup, has ${named},`
     await t.rejects(make(), { name: 'BackupProblem', message })
     t.same((await readdir(partial)).sort(), names, 'nothing was added, not even a lock')
     await rm(partial, { recursive: true })

@@ -195,8 +195,7 @@ t.test(
       }
       t.match(mergelogAtMount(dataDir, 'git', ['restore', directory, '--yes']), {
         status: 1,
-        stderr:
-          /DATA_DIR: \S+\/git is a mount point, so nothing was restored: take it away, restore, and move/,
+        stderr: /DATA_DIR: \S+\/git is a mount point, so nothing was restored: remove it, restore, and move/,
       })
       t.strictSame(await names(), before)
     }

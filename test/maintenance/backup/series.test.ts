@@ -24,7 +24,7 @@ async function seriesOf(t: Test, keep: number) {
   const place = join(await temporaryDirectory(t), 'backups')
   const next = () =>
     nextInSeries({
-      place,
+      seriesDir: place,
       dataDir,
       keep,
       make: (directory, series) => backup({ dataDir, directory, series }),
@@ -212,7 +212,7 @@ t.test(
     await t.rejects(next(), refusal(/another backup to .*backups is under way/))
     release()
     const into = (place: string) =>
-      nextInSeries({ place, dataDir, keep: 1, make: () => t.fail('it made one') as never })
+      nextInSeries({ seriesDir: place, dataDir, keep: 1, make: () => t.fail('it made one') as never })
     await t.rejects(into(join(dataDir, 'backups')), refusal(/is in DATA_DIR/))
     await t.rejects(into(second.directory), refusal(/is itself a backup/))
     await t.rejects(
@@ -232,8 +232,8 @@ t.test('a full disk leaves the older backups unchanged, and is reported in one l
   ]) {
     const make = () => Promise.reject(error)
     await t.rejects(
-      nextInSeries({ place, dataDir, keep: 1, make }),
-      refusal(/^no space left for a backup in .*; the older ones are as they were$/),
+      nextInSeries({ seriesDir: place, dataDir, keep: 1, make }),
+      refusal(/^no space left for a backup in .*; the older ones are unchanged$/),
     )
   }
   t.match(await checkBackups(place), [{ directory: first.directory, problems: [] }])

@@ -10,7 +10,7 @@ import { openSqliteEventStore } from '../../../src/events/store/sqlite/sqlite.ts
 import { BackupProblem } from '../../../src/maintenance/backup/manifest.ts'
 import { importLog } from '../../../src/maintenance/transfer/log-import.ts'
 import { batchesOf, LARGEST_APPEND, type SizedEvent } from '../../../src/maintenance/transfer/runs.ts'
-import { asCutOff } from '../../../src/maintenance/transfer/target.ts'
+import { asInterrupted } from '../../../src/maintenance/transfer/target.ts'
 import { aContext } from '../../stores.ts'
 
 const metadata = { ...aContext(), schema: 1 }
@@ -105,7 +105,7 @@ t.test('a log with other events is not continued', async (t) => {
   const { stored, ...target } = await aTarget(t, eventsOf('a', 'b'))
   await target.log.append('other', [{ id: 'x', type: 'Happened', data: {}, metadata }], 'no-stream')
   const importing = importLog({ ...target, continues: true, processes: [] })
-  await t.rejects(importing, { name: 'BackupProblem', message: /events that are not of this export/ })
+  await t.rejects(importing, { name: 'BackupProblem', message: /events that are not in this export/ })
   t.same(await stored(), ['x'])
 })
 
@@ -114,7 +114,7 @@ t.test('an existing stream does not shift revisions', async (t) => {
   // Like EventStoreDB for a deleted stream.
   const log = { ...target.log, append: async () => ({ revision: 7, position: 8 }) }
   const importing = importLog({ ...target, log, continues: false, processes: [] })
-  await t.rejects(importing, { message: /the log once had a stream a, and goes on with its revisions/ })
+  await t.rejects(importing, { message: /the log once had a stream a, and continues its revisions/ })
 })
 
 t.test('an event missing from the export is named', async (t) => {
@@ -176,13 +176,13 @@ t.test('a line that is not an event is named', async (t) => {
 t.test(
   'an import whose store has failed ends with one sentence for the reason, and one for the remedy',
   (t) => {
-    const gone = asCutOff(new StoreUnavailable('EventStoreDB does not answer: a:2113: start it'))
+    const gone = asInterrupted(new StoreUnavailable('EventStoreDB does not answer: a:2113: start it'))
     t.ok(gone instanceof BackupProblem)
     const sentences =
-      'the import is cut off: EventStoreDB does not answer: a:2113: start it. Then run the same import again: it continues after what is there'
+      'the import was interrupted: EventStoreDB does not answer: a:2113: start it. Then run the same import again: it continues'
     t.match(gone, { message: sentences })
     const bug = new Error('a bug')
-    t.equal(asCutOff(bug), bug)
+    t.equal(asInterrupted(bug), bug)
     t.end()
   },
 )
