@@ -116,6 +116,40 @@ t.test(
   },
 )
 
+t.test('of several nodes that sign at the same time, one appends its checkpoint', async (t) => {
+  const { settings } = await newLogSigner(t.testdir({}))
+  const server = await startTestServer(t, settings)
+  await firstCheckpoint(server)
+  await createRepository(server, 'app')
+  const { checkpoints, events, writeState, log } = server.services
+  if (checkpoints === undefined) throw new Error('the log is not signed')
+  const held = Promise.withResolvers<void>()
+  let waiting = 0
+  /** Like a node whose lock was lost: all append at the same time. */
+  const late = {
+    ...events,
+    append: async (...args: Parameters<typeof events.append>) => {
+      waiting += 1
+      if (waiting === 3) held.resolve()
+      await held.promise
+      return events.append(...args)
+    },
+  }
+  const services = {
+    events: late,
+    writeState,
+    log,
+    runExclusive: <T>(_: string, work: () => Promise<T>) => work(),
+  }
+  const all = [1, 2, 3].map(() => signCheckpoint(services, checkpoints, signal, Date.now() + 2 * HOUR))
+  t.strictSame(await Promise.all(all), [HOUR, HOUR, HOUR])
+  t.equal((await checkpointsOf(server)).length, 2)
+
+  await createRepository(server, 'other')
+  t.equal(await signAfter(server, 0), HOUR, 'the clock was set back by two hours')
+  t.equal((await checkpointsOf(server)).length, 3)
+})
+
 t.test('each event of a checkpoint has an inclusion proof, and no later event has one', async (t) => {
   const { settings, key } = await newLogSigner(t.testdir({}))
   const server = await startTestServer(t, settings)

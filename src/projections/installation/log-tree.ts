@@ -18,10 +18,10 @@ import type { Change, Collection, ReadStore } from '../store/read-store.ts'
 const TILE_LEVELS = 8
 const TILE_WIDTH = 2 ** TILE_LEVELS
 const HASH_BYTES = 32
-/** Number of events that are added together. */
-const BATCH = 1000
+/** Number of events that are added together. They hold the event loop for a few milliseconds. */
+const BATCH = 512
 /** Pause between two batches, in milliseconds: requests come first. */
-const PAUSE_MS = 20
+const PAUSE_MS = 10
 
 interface Tile {
   level: number
