@@ -13,8 +13,11 @@ import {
 import { leafOf } from '../../../src/events/store/chain.ts'
 import type { EventStore, RecordedEvent } from '../../../src/events/store/event-store.ts'
 import { openLogTree } from '../../../src/projections/installation/log-tree.ts'
+import { openMongoReadStore } from '../../../src/projections/store/mongodb/mongodb.ts'
 import type { Change, ReadStore } from '../../../src/projections/store/read-store.ts'
 import { openSqliteReadStore } from '../../../src/projections/store/sqlite/sqlite.ts'
+import { mongoWithLongTimeouts } from '../../doubles/long-timeouts.ts'
+import { startMongoDouble } from '../../doubles/mongodb.ts'
 
 const { signal } = new AbortController()
 const text = (all: Uint8Array) => Buffer.from(all).toString('hex')
@@ -174,6 +177,23 @@ t.test('log tree: a log that was restored or replaced gets a new tree', async (t
     if (events.length === 0) continue
     t.equal(text(await rootOf(events.length, tree.nodeReader())), rootsOf(events).at(-1))
     t.equal(await tree.indexOf(eventAt(500).position), events.length > 500 ? 500 : undefined)
+  }
+})
+
+t.test('log tree: the same on MongoDB, also of another log', async (t) => {
+  const double = await startMongoDouble({ port: 0, file: join(t.testdir({}), 'mongodb.db') })
+  t.teardown(() => double.close())
+  const store = openMongoReadStore(mongoWithLongTimeouts(double))
+  t.teardown(() => store.close())
+  const log = fakeLog(eventsOf(600))
+  const tree = openLogTree(store, log)
+  await tree.prepare()
+  for (const events of [log.events, eventsOf(700), eventsOf(300, 'b')]) {
+    log.events = events
+    t.equal(await tree.extend(signal), events.length)
+    t.equal(text(await rootOf(events.length, tree.nodeReader())), rootsOf(events).at(-1))
+    t.equal(await tree.indexOf(eventAt(290).position), 290)
+    t.equal(await tree.indexOf(eventAt(290).position + 1), undefined)
   }
 })
 
