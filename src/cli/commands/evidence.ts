@@ -79,8 +79,10 @@ function* reportOf(
   const { number, merge } = facts
   yield `${styled('green', 'Genuine')} ${printable(`${repository}#${number}`)}, merged by ${printable(merge.by.login)} at ${merge.at}`
   yield `The hashes of ${events.length} events match, and the facts follow from these events.`
-  if (omitted.length > 0) yield `${omitted.length} other events of the pull request are named by their hashes only.`
-  if (checkpoint === null) yield `Nothing proves that a log has these events: ${printable(unproven ?? 'no checkpoint')}.`
+  if (omitted.length > 0)
+    yield `${omitted.length} other events of the pull request are named by their hashes only.`
+  if (checkpoint === null)
+    yield `Nothing proves that a log has these events: ${printable(unproven ?? 'no checkpoint')}.`
   else if (key === undefined) yield 'The signature of the checkpoint was not checked: --key is missing.'
   else yield `The log of ${printable(key.name)} has these events, and ${key.name}+${key.id} signed it.`
 }
@@ -99,7 +101,10 @@ export function addEvidence(program: Command): void {
     )
     .argument('[owner/repo#number]', 'the pull request', discussionName)
     .option('--out <file>', 'write the document to this file; default: standard output')
-    .option('--check <file>', 'check this document: its hashes, proofs and signature, and that its facts follow')
+    .option(
+      '--check <file>',
+      'check this document: its hashes, proofs and signature, and that its facts follow',
+    )
     .option('--key <key>', 'the verifier key of the log, or a file with it: see "mergelog log-key"')
     .addOption(urlOption())
     .addOption(tokenOption("a token of the repository's admin"))
