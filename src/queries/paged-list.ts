@@ -4,7 +4,7 @@ import { type TProperties, type TSchema, Type } from 'typebox'
 import { timeRange } from '../api/time-range.ts'
 import { Refused, refuse } from '../errors/refusal.ts'
 import { sendStreamedList } from '../http/answers/streamed-list.ts'
-import { PageQuery, pageOf, sendOnePage, sendPaging, wantedPage } from '../http/requests/paging.ts'
+import { type Page, PageQuery, pageOf, sendOnePage, sendPaging, wantedPage } from '../http/requests/paging.ts'
 import type { Filter, Row, Sort } from '../projections/store/read-store.ts'
 import type { View } from '../projections/views/view.ts'
 import type { Services } from '../services/services.ts'
@@ -76,10 +76,24 @@ export async function pagedList<D extends object>(
   reply: FastifyReply,
   { view, filter, sort }: Omit<PagedView<D>, 'total'>,
 ): Promise<D[]> {
-  const page = pageOf(request.query, services.config)
-  const { rows, total } = await view.page(filter, { sort, skip: page.skip, limit: page.limit })
+  const { documents, page, total } = await documentPage(services, request.query, { view, filter, sort })
   sendPaging(request, reply, services.publicUrl(), page, total)
-  return (await Array.fromAsync(documentsIn(view, rows))).flat()
+  return documents
+}
+
+/** The documents of the page that a query names, all at once. */
+export async function documentPage<D extends object>(
+  { config }: Pick<Services, 'config'>,
+  query: PageRequest['query'],
+  { view, filter, sort, total: known }: PagedView<D>,
+): Promise<{ documents: D[]; page: Page; total: number }> {
+  const page = pageOf(query, config)
+  const options = { sort, skip: page.skip, limit: page.limit }
+  const { rows, total } =
+    known === undefined
+      ? await view.page(filter, options)
+      : { rows: await view.rows(filter, options), total: known }
+  return { documents: (await Array.fromAsync(documentsIn(view, rows))).flat(), page, total }
 }
 
 /** Sends the rows of a view. If some are long, sends them in parts, as the client reads them. */

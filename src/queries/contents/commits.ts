@@ -1,7 +1,7 @@
 /** The commits of a repository: `/repos/{owner}/{repo}/commits` and `/repos/{owner}/{repo}/git/commits/{sha}`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { CommitWire } from '../../api/contents/commits.ts'
 import { type Asking, servedCommitOf } from '../../api/contents/reached-objects.ts'
@@ -11,7 +11,7 @@ import { CombinedStatusWire, CommitStatusWire, commitOf } from '../../api/status
 import { exactTimeRange } from '../../api/time-range.ts'
 import { clientOf } from '../../auth/requester.ts'
 import { coded, Refused, refuse } from '../../errors/refusal.ts'
-import { commitList } from '../../git/commits/commit-list.ts'
+import { type CommitSelection, commitList } from '../../git/commits/commit-list.ts'
 import { commitFacts } from '../../git/commits/commits.ts'
 import type { DiffKind } from '../../git/diff/diff.ts'
 import type { GitSlot } from '../../git/process/limits.ts'
@@ -20,7 +20,7 @@ import { refNameProblem } from '../../git/refs/names.ts'
 import { withoutSlashes } from '../../git/trees/tree-path.ts'
 import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { OptionalText } from '../../http/requests/optional-text.ts'
-import { pageOf, sendCommitPaging } from '../../http/requests/paging.ts'
+import { type Page, pageOf, sendCommitPaging } from '../../http/requests/paging.ts'
 import { mergedCommitId } from '../../projections/models/pull-requests/merged-commits.fold.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
@@ -29,9 +29,11 @@ import { filteredListSchema } from '../paged-list.ts'
 import { STATUS_LIST, statusAnswers } from '../statuses/statuses.ts'
 import {
   askGit,
+  type CommitFlags,
   CommitFlagsQuery,
   commitFlags,
   commitWires,
+  type FoundCommits,
   readCommits,
   sendUnchangingDiff,
 } from './commit-answers.ts'
@@ -55,8 +57,13 @@ type CommitRequest = FastifyRequest & {
   query: { stat?: string; verification?: string; files?: string }
 }
 
-/** Resolves a reference to a commit. @throws Refused: unprocessable for an invalid name; not found */
-async function namedCommit(services: Services, asking: Asking, repository: RepositoryDocument, ref: string) {
+/** Resolves a reference to a commit that a ref reaches. @throws Refused: unprocessable for an invalid name; not found */
+export async function namedCommit(
+  services: Services,
+  asking: Asking,
+  repository: RepositoryDocument,
+  ref: string,
+) {
   if (refNameProblem(`refs/heads/${ref}`) !== undefined) {
     throw new Refused(
       refuse.unprocessable('sha: is not the name of a branch or a tag, nor the id of a commit'),
@@ -65,8 +72,50 @@ async function namedCommit(services: Services, asking: Asking, repository: Repos
   return await servedCommitOf(services, asking, repository, ref)
 }
 
+/** A page of the commits that a selection names, newest first. @throws Refused (not found) when they no longer exist */
+export async function commitPage(
+  services: Services,
+  { request, reply }: Asking,
+  repository: RepositoryDocument,
+  selection: CommitSelection,
+  { skip, limit }: Pick<Page, 'skip' | 'limit'>,
+  flags: CommitFlags,
+): Promise<{ total: number; found: FoundCommits }> {
+  const dir = gitDirOf(services, repository.id)
+  const read = async (slot: GitSlot) => {
+    const list = await commitList(dir, selection, slot)
+    const ids = list.page(skip, limit)
+    return { total: list.total, found: await readCommits(services, dir, ids, flags, slot) }
+  }
+  // Without path and times, because a client could vary them for the same work.
+  const work = [dir, selection.tip, selection.path === undefined ? 'list' : 'list of a path'].join('\0')
+  return await askGit(request, selection.tip, () =>
+    rememberingFailure(work, () =>
+      services.gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), read),
+    ),
+  )
+}
+
+/** Reads one commit. @throws Refused (not found) when it no longer exists */
+export async function oneCommit(
+  services: Services,
+  { request, reply }: Asking,
+  repository: RepositoryDocument,
+  sha: string,
+  flags: CommitFlags,
+): Promise<Static<typeof CommitWire>> {
+  const dir = gitDirOf(services, repository.id)
+  const found = await askGit(request, sha, () =>
+    services.gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), (slot) =>
+      readCommits(services, dir, [sha], flags, slot),
+    ),
+  )
+  const [wire] = await commitWires(services, repository, reply, found, flags)
+  if (wire === undefined) throw new Refused(refuse.notFound('commit not found'))
+  return wire
+}
+
 export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { diffs } = services.gitLimits
   const { views } = services
   const statuses = statusAnswers(services)
 
@@ -77,16 +126,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     ref: string,
   ) {
     const sha = await namedCommit(services, { request, reply }, repository, ref)
-    const dir = gitDirOf(services, repository.id)
-    const flags = commitFlags(request.query)
-    const found = await askGit(request, sha, () =>
-      diffs.ask(clientOf(request), disconnectSignal(reply), (slot) =>
-        readCommits(services, dir, [sha], flags, slot),
-      ),
-    )
-    const [wire] = await commitWires(services, repository, reply, found, flags)
-    if (wire === undefined) throw new Refused(refuse.notFound('commit not found'))
-    return wire
+    return await oneCommit(services, { request, reply }, repository, sha, commitFlags(request.query))
   }
 
   /** Sends the changes of a commit against its first parent. */
@@ -153,16 +193,14 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         const commitAt = (ref: string) => servedCommitOf(services, { request, reply }, repository, ref)
         const tip = await commitAt(query.sha || repository.defaultBranch)
         const not = query.not ? await commitAt(query.not) : undefined
-        const dir = gitDirOf(services, repository.id)
-        const read = async (slot: GitSlot) => {
-          const list = await commitList(dir, { tip, not, path, since, until }, slot)
-          const ids = list.page(page.skip, page.limit)
-          return { total: list.total, found: await readCommits(services, dir, ids, flags, slot) }
-        }
-        // Without path and times, because a client could vary them for the same work.
-        const work = [dir, tip, path === undefined ? 'list' : 'list of a path'].join('\0')
-        const { total, found } = await askGit(request, tip, () =>
-          rememberingFailure(work, () => diffs.ask(clientOf(request), disconnectSignal(reply), read)),
+        const selection = { tip, not, path, since, until }
+        const { total, found } = await commitPage(
+          services,
+          { request, reply },
+          repository,
+          selection,
+          page,
+          flags,
         )
         if (path !== undefined && total === 0) throw new Refused(refuse.notFound('no commit has this path'))
         sendCommitPaging(request, reply, services.publicUrl(), page, total)

@@ -205,7 +205,7 @@ function partOfFile(file: FileHandle, start: number, end: number): Readable {
 const ref = OptionalText('Branch, tag or commit; without it, the path may begin with one')
 
 /** Returns the commit with which the path begins, and the path in it; undefined also for an unreachable commit. */
-async function servedAt(
+export async function servedAt(
   services: Services,
   asking: Asking,
   repository: RepositoryDocument,

@@ -1,6 +1,6 @@
 /** Reads one issue or its labels, and lists the issues of a repository, including pull requests, as in Gitea. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { IssueParams, IssueWire, issueWires, labelsOfIssue, onIssue } from '../../api/issues/issues.ts'
 import { LabelWire, labelIdsNamed } from '../../api/labels/labels.ts'
@@ -11,12 +11,21 @@ import { namesIn, RepeatedText } from '../../http/requests/repeated-text.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { filteredListSchema, listSchema, rowsOrPage, sendRows } from '../paged-list.ts'
-import { IssueListQuery, issuePage, peopleFilter, searchedWords, sharedFilter } from './issue-pages.ts'
+import {
+  IssueListQuery,
+  type IssueQuery,
+  issuePage,
+  peopleFilter,
+  searchedWords,
+  sharedFilter,
+} from './issue-pages.ts'
 
-const LIST_SCHEMA = filteredListSchema(IssueWire, {
-  ...IssueListQuery.properties,
-  milestones: RepeatedText('Ids or titles, separated by commas; the issue has one of them'),
-})
+const MILESTONES = RepeatedText('Ids or titles, separated by commas; the issue has one of them')
+
+/** The query of a list of the issues of one repository. */
+export const RepositoryIssuesQuery = Type.Object({ ...IssueListQuery.properties, milestones: MILESTONES })
+
+const LIST_SCHEMA = filteredListSchema(IssueWire, RepositoryIssuesQuery.properties)
 
 /**
  * Returns the ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Ignores
@@ -31,11 +40,12 @@ async function milestoneIdsNamed({ views }: Services, repoId: number, list: stri
   return [...byTitle, ...byId.filter((milestone) => milestone.repoId === repoId)].map(({ id }) => id)
 }
 
-async function queryOf(
+/** Returns the filter of such a list. @throws Refused (unprocessable) */
+export async function issueQueryOf(
   services: Services,
   repository: RepositoryDocument,
-  query: Static<typeof LIST_SCHEMA.querystring>,
-) {
+  query: Static<typeof RepositoryIssuesQuery>,
+): Promise<IssueQuery> {
   const filter = { ...sharedFilter(query), ...(await peopleFilter(services, query)) }
   // `search.3`.
   const labelIds = await labelIdsNamed(services, repository, namesIn(query.labels))
@@ -56,7 +66,7 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const page = pageOf(request.query, services.config)
-        const query = await queryOf(services, repository, request.query)
+        const query = await issueQueryOf(services, repository, request.query)
         const { rows, total } = await issuePage(services, [repository.id], query, page)
         sendPaging(request, reply, services.publicUrl(), page, total)
         return sendRows(reply, services.views.issues, rows, (found) =>

@@ -30,7 +30,7 @@ const MAX_ROWS = 100_000
 const EVENTS_PER_SLICE = 250
 
 /** Reads timelines. For a cached one, reads only new events. Aborts when the client disconnects. */
-function timelineReader({
+export function timelineReader({
   events,
 }: Services): (issue: IssueDocument, gone: AbortSignal) => Promise<Timeline['rows']> {
   const known = new LRUCache<string, Timeline>({

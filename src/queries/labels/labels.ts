@@ -21,7 +21,8 @@ import { notFoundIn } from '../../projections/views/view.ts'
 import type { Services } from '../../services/services.ts'
 import { listSchema, type PageRequest, pagedList } from '../paged-list.ts'
 
-const BY_NAME: Sort<LabelDocument> = [
+/** The order of a list. */
+export const LABELS_BY_NAME: Sort<LabelDocument> = [
   ['nameKey', 1],
   ['id', 1],
 ]
@@ -37,7 +38,7 @@ export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
   }
 
   async function labelsOf(owner: LabelOwner, request: PageRequest, reply: FastifyReply) {
-    const page = { view: labels, filter: { scopeKey: scopeKey(owner.scope) }, sort: BY_NAME }
+    const page = { view: labels, filter: { scopeKey: scopeKey(owner.scope) }, sort: LABELS_BY_NAME }
     const found = await pagedList(services, request, reply, page)
     return found.map((label) => labelWire(label, owner, services.publicUrl()))
   }

@@ -15,14 +15,15 @@ import type { Services } from '../../services/services.ts'
 import { filteredListSchema, sendPage } from '../paged-list.ts'
 
 /** As in Gitea: an unknown state means open; `name` is a part of the title, ignoring case. */
-function filterOf(repoId: number, { state, name = '' }: { state?: string; name?: string }) {
+export function milestoneFilterOf(repoId: number, { state, name = '' }: { state?: string; name?: string }) {
   const filter: Filter<MilestoneDocument> = { repoId }
   if (state !== 'all') filter.state = state === 'closed' ? 'closed' : 'open'
   if (name !== '') filter.titleTails = { $words: [name.toLowerCase()] }
   return filter
 }
 
-const BY_DUE_DATE: Sort<MilestoneDocument> = [
+/** The order of a list. */
+export const MILESTONES_BY_DUE_DATE: Sort<MilestoneDocument> = [
   ['dueAt', 1],
   ['id', 1],
 ]
@@ -47,8 +48,8 @@ export function milestoneQueryRoutes(services: Services): FastifyPluginAsyncType
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const filter = filterOf(repository.id, request.query)
-        const page = { view: services.views.milestones, filter, sort: BY_DUE_DATE }
+        const filter = milestoneFilterOf(repository.id, request.query)
+        const page = { view: services.views.milestones, filter, sort: MILESTONES_BY_DUE_DATE }
         return sendPage(services, request, reply, page, async (found) => found.map(milestoneWire))
       },
     )

@@ -7,6 +7,7 @@ import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { accountIdNamed } from '../../api/users/users.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { OptionalText } from '../../http/requests/optional-text.ts'
+import { PageQuery } from '../../http/requests/paging.ts'
 import { pathNumber } from '../../http/requests/path-number.ts'
 import { branchKey, type PullDocument } from '../../projections/models/pull-requests/pulls.fold.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
@@ -29,7 +30,7 @@ const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
   ['priority', NEWEST],
 ])
 
-const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
+const FILTERS = {
   state: OptionalText('State: open (default), closed or all'),
   sort: OptionalText('Order of the list; default: newest first'),
   milestone: OptionalText('Id of the milestone'),
@@ -40,7 +41,13 @@ const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
       description: 'Ids of labels, repeatable; the pull request has at least one of them',
     }),
   ),
-})
+}
+
+/** The query of a list of pull requests. */
+export const PullListQuery = Type.Object({ ...FILTERS, ...PageQuery })
+
+/** The orders of a list by their names. The default is the newest first. */
+export const PULL_SORTS: readonly string[] = [...SORTS.keys()]
 
 /** Returns the label ids in a query. @throws Refused (unprocessable) for other values, such as names */
 function labelIdsIn(given: string | readonly string[] = []): number[] {
@@ -59,7 +66,7 @@ function labelIdsIn(given: string | readonly string[] = []): number[] {
 async function filterOf(
   services: Services,
   repoId: number,
-  query: Static<typeof LIST_SCHEMA.querystring>,
+  query: Static<typeof PullListQuery>,
 ): Promise<Filter<PullDocument>> {
   const filter: Filter<PullDocument> = { repoId }
   if (query.state === 'closed') filter.state = 'closed'
@@ -81,16 +88,31 @@ function totalOf({ openPulls, closedPulls }: RepositoryDocument, filter: Filter<
   return filter.state === 'open' ? openPulls : closedPulls
 }
 
+/** The view, the filter and the order that a query selects. @throws Refused (unprocessable) */
+export async function pullListOf(
+  services: Services,
+  repository: RepositoryDocument,
+  query: Static<typeof PullListQuery>,
+) {
+  const filter = await filterOf(services, repository.id, query)
+  const sort = SORTS.get(query.sort ?? '') ?? NEWEST
+  return { view: services.views.pulls, filter, sort, total: totalOf(repository, filter) }
+}
+
 export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     app.get(
       '/repos/:owner/:repo/pulls',
-      { schema: { tags: ['repository'], params: RepositoryParams, ...LIST_SCHEMA } },
+      {
+        schema: {
+          tags: ['repository'],
+          params: RepositoryParams,
+          ...filteredListSchema(PullRequestWire, FILTERS),
+        },
+      },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const filter = await filterOf(services, repository.id, request.query)
-        const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
-        const list = { view: services.views.pulls, filter, sort, total: totalOf(repository, filter) }
+        const list = await pullListOf(services, repository, request.query)
         return sendPage(services, request, reply, list, (found) =>
           pullWires(services, repository, found, request.requester),
         )

@@ -21,7 +21,8 @@ import type { Services } from '../../services/services.ts'
 import { searchedWords } from '../issues/issue-pages.ts'
 import { filteredListSchema, sendPage } from '../paged-list.ts'
 
-const NEWEST: Sort<ReleaseDocument> = [
+/** The order of a list. */
+export const NEWEST_RELEASES: Sort<ReleaseDocument> = [
   ['createdAt', -1],
   ['id', -1],
 ]
@@ -33,7 +34,11 @@ interface ReleaseQuery {
 }
 
 /** Returns the filter for matching releases that the requester may see. */
-function filterOf(repoId: number, access: Access, query: ReleaseQuery): Filter<ReleaseDocument> {
+export function releaseFilterOf(
+  repoId: number,
+  access: Access,
+  query: ReleaseQuery,
+): Filter<ReleaseDocument> {
   const filter: Filter<ReleaseDocument> = { repoId }
   if (query.draft) filter.draft = flagOf(query.draft, false)
   if (query['pre-release']) filter.prerelease = flagOf(query['pre-release'], false)
@@ -70,8 +75,8 @@ export function releaseQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       },
       async (request, reply) => {
         const { repository, access } = await onRepository(services, request, 'read')
-        const filter = filterOf(repository.id, access, request.query)
-        const page = { view: views.releases, filter, sort: NEWEST }
+        const filter = releaseFilterOf(repository.id, access, request.query)
+        const page = { view: views.releases, filter, sort: NEWEST_RELEASES }
         return sendPage(services, request, reply, page, (found) => releaseWires(services, repository, found))
       },
     )
@@ -82,7 +87,7 @@ export function releaseQueryRoutes(services: Services): FastifyPluginAsyncTypebo
       async (request) => {
         const { repository } = await onRepository(services, request, 'read')
         const published = { repoId: repository.id, draft: false, prerelease: false }
-        const [latest] = await views.releases.find(published, { sort: NEWEST, limit: 1 })
+        const [latest] = await views.releases.find(published, { sort: NEWEST_RELEASES, limit: 1 })
         if (latest === undefined) throw notFoundIn(views.releases, 'release not found')
         return releaseWire(services, repository, latest)
       },

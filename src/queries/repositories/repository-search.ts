@@ -1,6 +1,6 @@
 /** Searching repositories: `GET /repos/search`; and topics: `/topics/search`, `/repos/{owner}/{repo}/topics`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { canSee } from '../../access/visibility.ts'
 import type { Team } from '../../api/organizations/teams.ts'
@@ -32,8 +32,11 @@ const TopicWire = Type.Object({
   updated: Type.String(),
 })
 
-export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { accounts, follows, repositories, teams, topics } = services.views
+const SearchQuery = Type.Object({ ...RepositorySearchQuery.properties, ...PageQuery })
+
+/** Returns the function that finds the repositories that a requester may read. It may throw Refused (unprocessable). */
+export function repositorySearch(services: Services) {
+  const { accounts, follows, repositories, teams } = services.views
 
   /** Returns the ids that a user has starred; none for a hidden user. */
   async function starredBy(text: string | undefined, requester: AccountDocument | null) {
@@ -58,6 +61,44 @@ export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTy
     return { ofTeam: teamRepositories(named, organization, requester) }
   }
 
+  return async (query: Static<typeof SearchQuery>, requester: AccountDocument | null) => {
+    const login = ownerIn(query)
+    const [member, owner, starred, ofTeam] = await Promise.all([
+      accounts.get(`${pathNumber(query.uid ?? '') ?? 0}`),
+      login === undefined ? undefined : accounts.findOne({ loginKey: login.toLowerCase() }),
+      starredBy(query.starredBy, requester),
+      teamIn(query.team_id, requester),
+    ])
+    const known = {
+      member,
+      owner: owner && canSee(owner, requester) ? owner : undefined,
+      ...starred,
+      ...ofTeam,
+    }
+    const parts = await Promise.all(
+      repositorySelections(query, known, requester).map(async (part) => {
+        return { ...part, count: await repositories.count(part.filter) }
+      }),
+    )
+    const page = pageOf(query, services.config)
+    const total = parts.reduce((sum, { count }) => sum + count, 0)
+    const found: RepositoryDocument[] = []
+    let { skip } = page
+    for (const { filter, sort, count } of parts) {
+      const limit = page.limit - found.length
+      if (skip < count && limit > 0) {
+        found.push(...(await repositories.find(filter, { sort, skip, limit })))
+      }
+      skip = Math.max(0, skip - count)
+    }
+    return { found, page, total }
+  }
+}
+
+export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const search = repositorySearch(services)
+  const { topics } = services.views
+
   return async (app) => {
     const config = { scope: 'repository' } as const
     const tags = ['repository']
@@ -68,41 +109,13 @@ export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTy
         config,
         schema: {
           tags,
-          querystring: Type.Object({ ...RepositorySearchQuery.properties, ...PageQuery }),
+          querystring: SearchQuery,
           response: { 200: Type.Object({ ok: Type.Boolean(), data: Type.Array(RepositoryWire) }) },
         },
       },
       async (request, reply) => {
         const { query, requester } = request
-        const login = ownerIn(query)
-        const [member, owner, starred, ofTeam] = await Promise.all([
-          accounts.get(`${pathNumber(query.uid ?? '') ?? 0}`),
-          login === undefined ? undefined : accounts.findOne({ loginKey: login.toLowerCase() }),
-          starredBy(query.starredBy, requester),
-          teamIn(query.team_id, requester),
-        ])
-        const known = {
-          member,
-          owner: owner && canSee(owner, requester) ? owner : undefined,
-          ...starred,
-          ...ofTeam,
-        }
-        const parts = await Promise.all(
-          repositorySelections(query, known, requester).map(async (part) => {
-            return { ...part, count: await repositories.count(part.filter) }
-          }),
-        )
-        const page = pageOf(query, services.config)
-        const total = parts.reduce((sum, { count }) => sum + count, 0)
-        const found: RepositoryDocument[] = []
-        let { skip } = page
-        for (const { filter, sort, count } of parts) {
-          const limit = page.limit - found.length
-          if (skip < count && limit > 0) {
-            found.push(...(await repositories.find(filter, { sort, skip, limit })))
-          }
-          skip = Math.max(0, skip - count)
-        }
+        const { found, page, total } = await search(query, requester)
         sendPaging(request, reply, services.publicUrl(), page, total)
         return { ok: true, data: await repositoryWires(services, found, requester) }
       },

@@ -4,10 +4,17 @@ import { onRepository } from '../../access/repository-access.ts'
 import { requireCommits } from '../../api/contents/refs-in-time.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { TagParams, TagWire, tagWires } from '../../api/tags/tags.ts'
-import { tagId } from '../../projections/models/tags/tags.fold.ts'
+import { type TagDocument, tagId } from '../../projections/models/tags/tags.fold.ts'
+import type { Sort } from '../../projections/store/read-store.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import type { Services } from '../../services/services.ts'
 import { listSchema, pagedList } from '../paged-list.ts'
+
+/** The order of a list. */
+export const NEWEST_TAGS: Sort<TagDocument> = [
+  ['date', -1],
+  ['name', -1],
+]
 
 export function tagQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { tags } = services.views
@@ -20,10 +27,7 @@ export function tagQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         const found = await pagedList(services, request, reply, {
           view: tags,
           filter: { repoId: repository.id },
-          sort: [
-            ['date', -1],
-            ['name', -1],
-          ],
+          sort: NEWEST_TAGS,
         })
         return await tagWires(services, repository, found)
       },
