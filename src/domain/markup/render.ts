@@ -12,6 +12,17 @@ export interface Markdown {
   site: string
   /** `owner/name` of the repository for short references; null: none. */
   repository: string | null
+  /** For a page of this server: see `PageMarkup`. Absent: the HTML may be shown anywhere. */
+  page?: PageMarkup
+}
+
+/**
+ * A page has no inline styles and no images of other hosts, which become links. `links`, `images`: the paths to which
+ * relative links and images lead, with a slash at the end; absent: they stay as they are.
+ */
+export interface PageMarkup {
+  links?: string
+  images?: string
 }
 
 const parserWith = (breaks: boolean) => {
@@ -141,6 +152,61 @@ const SAFE: sanitizeHtml.IOptions = {
   },
 }
 
+/** Resolves an address against a path of the server. An invalid address, or one of another host, stays as it is. */
+function resolved(address: string, path: string | undefined): string {
+  const host = 'http://host.invalid'
+  if (path === undefined || address.startsWith('#') || !URL.canParse(address, host + path)) return address
+  const url = new URL(address, host + path)
+  return url.origin === host ? url.pathname + url.search + url.hash : address
+}
+
+const ALIGNED = /text-align:\s*(left|right|center)/
+
+/** The rules for HTML on a page of this server. */
+function safeOnPage({ links, images }: PageMarkup, site: string): sanitizeHtml.IOptions {
+  const cell = (tagName: string, { style = '', ...attribs }: sanitizeHtml.Attributes) => {
+    const [, align] = ALIGNED.exec(style) ?? []
+    return { tagName, attribs: { ...attribs, ...(align && { align }) } }
+  }
+  return {
+    ...SAFE,
+    allowedAttributes: { ...SAFE.allowedAttributes, input: ['type', 'disabled', 'checked', 'aria-label'] },
+    transformTags: {
+      input(tagName, { checked }) {
+        const attribs = {
+          type: 'checkbox',
+          disabled: '',
+          'aria-label': checked === undefined ? 'to do' : 'done',
+        }
+        return { tagName, attribs: { ...attribs, ...(checked !== undefined && { checked }) } }
+      },
+      td: cell,
+      th: cell,
+      a: (tagName, { href = '', ...attribs }) => ({
+        tagName,
+        attribs: { ...attribs, href: resolved(href, links), rel: 'nofollow' },
+      }),
+      img(tagName, { src = '', ...attribs }) {
+        const isOwn = src.startsWith(`${site}/`) || !/^(?:[a-z][a-z\d+.-]*:|\/\/)/i.test(src)
+        if (isOwn)
+          return { tagName, attribs: { ...attribs, src: resolved(src, images), alt: attribs.alt ?? '' } }
+        return { tagName: 'a', attribs: { href: src, rel: 'nofollow' }, text: attribs.alt || 'image' }
+      },
+    },
+  }
+}
+
+/** Removes links inside links, which images in links have become: HTML has no such links. */
+function withoutNestedLinks(markup: string): string {
+  let depth = 0
+  return markup.replaceAll(/<a(?=[\s>])[^>]*>|<\/a>/g, (tag) => {
+    if (tag !== '</a>') depth += 1
+    const isInner = depth > 1
+    if (tag === '</a>') depth -= 1
+    return isInner ? '' : tag
+  })
+}
+
 /** Maximum number of characters of all tokens: a short text can expand by naming a long URL often. */
 const MAX_CHARACTERS = 1024 * 1024
 
@@ -162,7 +228,10 @@ export function renderMarkdown(markdown: Markdown): string | undefined {
   linkReferences(tokens, markdown)
   showTasks(tokens)
   if (charactersIn(tokens) > MAX_CHARACTERS) return undefined
-  return sanitizeHtml(parser.renderer.render(tokens, parser.options, env), SAFE)
+  const { page, site } = markdown
+  const rendered = parser.renderer.render(tokens, parser.options, env)
+  if (page === undefined) return sanitizeHtml(rendered, SAFE)
+  return withoutNestedLinks(sanitizeHtml(rendered, safeOnPage(page, site)))
 }
 
 /** A text of which only the words matter. */
