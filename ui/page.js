@@ -109,7 +109,8 @@ function mark() {
   step('previous', wanted - 1)
   step('next', wanted + 1)
   for (const total of byId('moment').querySelectorAll('.total')) total.textContent = `${last + 1}`
-  for (const current of document.querySelectorAll('[aria-current]')) current.removeAttribute('aria-current')
+  for (const current of document.querySelectorAll('#timeline [aria-current]'))
+    current.removeAttribute('aria-current')
   const link = entryLink(wanted)
   link?.setAttribute('aria-current', 'step')
   if (link) bringIntoView(link)

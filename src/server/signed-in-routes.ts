@@ -23,10 +23,7 @@ import { travelInTime } from '../queries/history/moments/time-travel.ts'
 import { pullDiffPageRoutes } from '../queries/pull-requests/pull-git.ts'
 import { archivePageRoutes } from '../queries/repositories/archives.ts'
 import type { Services } from '../services/services.ts'
-import { applicationRoutes } from '../web/applications.ts'
-import { homeRoutes } from '../web/home.ts'
-import { uiRoutes } from '../web/routes.ts'
-import { signInRoutes } from '../web/sign-in.ts'
+import { webRoutes } from '../web/web.ts'
 import { API_ROUTES } from './api-routes.ts'
 import { isOfNode } from './request-hooks.ts'
 
@@ -68,11 +65,8 @@ export const signedInRoutes =
     await signedIn.register(rawPageRoutes(services))
     await signedIn.register(archivePageRoutes(services))
     await signedIn.register(pullDiffPageRoutes(services))
-    await signedIn.register(homeRoutes(services))
-    await signedIn.register(uiRoutes(services))
     await signedIn.register(wellKnownRoutes(services))
-    await signedIn.register(signInRoutes(services))
-    await signedIn.register(applicationRoutes(services))
+    await signedIn.register(webRoutes(services))
     await signedIn.register(
       async (api) => {
         decompressBodies(api)

@@ -34,12 +34,12 @@ export async function renderInThread(client: string, given: RawDiff): Promise<Re
 const rendered = createAnswerCache<RenderedDiff>(32 * 1024 * 1024, ({ markup }) => 200 + 2 * markup.length)
 
 /**
- * The diff between two commits, cached.
+ * The diff between two commits, cached. `from`: null for a commit without parents.
  * @throws GitFailed when a commit or one of its objects is missing; RepositoryMissing, GitUnavailable, SlotsFull
  */
 export async function renderedDiff(
   dir: string,
-  from: string,
+  from: string | null,
   to: string,
   share: TransferShare,
   signal: AbortSignal,
@@ -47,7 +47,7 @@ export async function renderedDiff(
   const render = async (unwanted: AbortSignal) =>
     renderInThread(share.client, await startOfDiff(dir, from, to, share, unwanted))
   try {
-    return await rendered(`${dir}\0${from}\0${to}`, render, signal)
+    return await rendered(`${dir}\0${from ?? ''}\0${to}`, render, signal)
   } catch (error) {
     if (!(error instanceof RenderTimeout)) throw error
     return { markup: '<p class="none">The diff takes too long to render.</p>', cut: true }
@@ -57,7 +57,7 @@ export async function renderedDiff(
 /** The first part of git's output. Ends git when it has read enough. */
 async function startOfDiff(
   dir: string,
-  from: string,
+  from: string | null,
   to: string,
   share: TransferShare,
   signal: AbortSignal,

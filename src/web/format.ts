@@ -1,7 +1,11 @@
 /** Numbers, dates and texts as the page shows them. `html` escapes the values that it inserts into markup. */
 import { html } from 'ghtml'
 
-export const count = (number: number, thing: string) => `${number} ${thing}${number === 1 ? '' : 's'}`
+/** Plurals that do not end with `s` alone. */
+const PLURALS: Readonly<Record<string, string>> = { branch: 'branches', repository: 'repositories' }
+
+export const count = (number: number, thing: string) =>
+  `${number} ${number === 1 ? thing : (PLURALS[thing] ?? `${thing}s`)}`
 
 /** The first 10 characters of a commit's id. */
 export const shortId = (sha: string) => sha.slice(0, 10)
@@ -15,7 +19,7 @@ export interface PageLinks {
   repository: string
 }
 
-export const person = ({ site }: PageLinks, login: string) =>
+export const person = ({ site }: Pick<PageLinks, 'site'>, login: string) =>
   html`<a href="${site}/${login}"><bdi>${login}</bdi></a>`
 
 /** A commit, by the beginning of its id. */
@@ -35,3 +39,12 @@ export function prose(text: string, limit: number): string {
 /** Notes how much of a text is hidden. */
 export const cutOff = ({ length }: string, limit: number): string =>
   length > limit ? html`<span class="cut">… and ${length - limit} more characters</span>` : ''
+
+const UNITS = ['bytes', 'KiB', 'MiB', 'GiB']
+
+/** A number of bytes in the largest unit of which there is at least one. */
+export function bytesText(bytes: number): string {
+  const power = Math.min(UNITS.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))
+  const [unit = ''] = UNITS.slice(power)
+  return power === 0 ? count(bytes, 'byte') : `${(bytes / 1024 ** power).toFixed(1)} ${unit}`
+}

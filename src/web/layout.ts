@@ -1,4 +1,4 @@
-/** The HTML document around the sections of the page, and the error page. */
+/** The HTML document around the content of a page: bar, breadcrumbs, tabs, foot. Also the error page. */
 import { html } from 'ghtml'
 import type { ErrorBody } from '../http/answers/errors.ts'
 import { contentPolicy } from '../http/answers/page-headers.ts'
@@ -16,19 +16,84 @@ export interface PagePaths {
   assets: string
 }
 
-const head = (title: string, assets: string, script: boolean) => html`<!doctype html>
+/** The server as pages show it. */
+export interface Site {
+  /** The path before all paths of the server; empty at the root. */
+  base: string
+  /** The login of the requester; null: anonymous; undefined: not known, as on an error page. */
+  login?: string | null | undefined
+}
+
+export interface Crumb {
+  text: string
+  /** Absent for the page itself. */
+  href?: string
+}
+
+/** Parts of a document. `tabs`, `main` and `beforeMain` are markup. */
+export interface DocumentParts {
+  title: string
+  crumbs?: readonly Crumb[]
+  tabs?: string
+  beforeMain?: string
+  main: string
+  mainClass?: string
+  /** Markup of the bar, such as the state of the live connection. */
+  barEnd?: string
+  /** Attributes of the body, which the script reads. Only a page with a script has them. */
+  script?: Readonly<Record<string, string | number>>
+}
+
+const LOGO =
+  '<svg viewBox="0 0 32 32" aria-hidden="true"><g fill="none" stroke="currentColor" stroke-width="3"><path d="M9 9v14M9 12c0 7 14 2 14 11"/><circle cx="9" cy="6" r="3"/><circle cx="9" cy="26" r="3"/><circle cx="23" cy="26" r="3"/></g></svg>'
+
+function account({ base, login }: Site): string {
+  if (login === undefined) return ''
+  return login === null
+    ? html`<a href="${base}/user/login">Sign in</a>`
+    : html`<a href="${base}/${login}"><bdi>${login}</bdi></a><a href="${base}/user/settings/applications">Settings</a>`
+}
+
+const crumb = ({ text, href }: Crumb) =>
+  href === undefined
+    ? html`<li><span aria-current="page"><bdi>${text}</bdi></span></li>`
+    : html`<li><a href="${href}"><bdi>${text}</bdi></a></li>`
+
+/** Returns a whole page. */
+export function documentOf(site: Site, parts: DocumentParts): string {
+  const { title, crumbs = [], tabs = '', beforeMain = '', main, mainClass = '', barEnd = '', script } = parts
+  const { base } = site
+  const data = Object.entries(script ?? {}).map(([name, value]) => html` data-${name}="${value}"`)
+  return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title}</title>
-<link rel="icon" href="${assets}/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="${assets}/page.css">
-!${script ? html`<script type="module" src="${assets}/page.js"></script>` : ''}
-</head>`
+<link rel="icon" href="${base}/ui/assets/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="${base}/ui/assets/page.css">
+!${script === undefined ? '' : html`<script type="module" src="${base}/ui/assets/page.js"></script>`}
+</head>
+<body!${data}>
+<a class="skip" href="#content">Skip to the content</a>
+<header class="bar">
+<a class="brand" href="${base}/">!${LOGO}<span>Mergelog</span></a>
+!${crumbs.length === 0 ? '' : html`<nav aria-label="Breadcrumb"><ol class="crumbs">!${crumbs.map(crumb)}</ol></nav>`}
+<div class="account">!${barEnd}!${account(site)}</div>
+</header>
+!${tabs}
+!${beforeMain}
+<main id="content"!${mainClass && html` class="${mainClass}"`}>
+!${main}
+</main>
+<footer class="foot"><span>Mergelog</span><a href="${base}/api/docs">API documentation</a><a href="${base}/ui/kit">Components</a></footer>
+</body>
+</html>
+`
+}
 
-/** The page with its three sections: `moment`, `timeline` and `changes`. */
+/** The page of a pull request with its three sections: `moment`, `timeline` and `changes`. */
 export function page(
   { moment, timeline, changes }: { moment: string; timeline: string; changes: string },
   about: {
@@ -38,22 +103,19 @@ export function page(
     revision: number
     last: number
     links: PageLinks
+    /** Markup of the tabs of the repository. */
+    tabs: string
+    login: string | null
   },
   paths: PagePaths,
 ): string {
-  const { title, number, fullName, revision, last, links } = about
+  const { title, number, fullName, revision, last, links, tabs, login } = about
   const api = `${links.site}/api/v1/repos/${fullName}/pulls/${number}`
   const step = (id: string, to: number, words: string) => {
     const href = to < 0 || to > last ? '' : html` href="${paths.page}?revision=${to}" data-revision="${to}"`
     return html`<a id="${id}" class="step"!${href}>${words}</a>`
   }
-  return html`!${head(`${title} · ${fullName} #${number}`, paths.assets, true)}
-<body data-page="${paths.page}" data-revision="${revision}" data-last="${last}">
-<header class="top">
-<p class="place"><a href="${links.repository}"><bdi>${fullName}</bdi></a> <span class="none">/</span> pull request ${number} (<a href="${api}">JSON</a>, <a href="${api}/history">history</a>)</p>
-<p id="live" class="live" role="status"></p>
-</header>
-<nav class="travel" aria-label="Moments of this pull request">
+  const travel = html`<nav class="travel" aria-label="Moments of this pull request">
 <div class="slider" hidden>
 <label for="slider">Moment</label>
 <input id="slider" type="range" min="0" max="${last}" step="1" value="${revision}" aria-describedby="keys">
@@ -61,27 +123,31 @@ export function page(
 </div>
 <p class="steps">!${step('previous', revision - 1, '← Before')} <span id="place">event ${revision + 1} of ${last + 1}</span> !${step('next', revision + 1, 'After →')} <a id="now" class="step" href="${paths.page}" data-revision="now">Now</a></p>
 <p id="said" class="aside" role="status"></p>
-</nav>
-<main>
-!${moment}
-!${timeline}
-!${changes}
-</main>
-</body>
-</html>
-`
+</nav>`
+  const [owner = '', name = ''] = fullName.split('/')
+  return documentOf(
+    { base: links.site, login },
+    {
+      title: `${title} · ${fullName} #${number}`,
+      crumbs: [
+        { text: owner, href: `${links.site}/${owner}` },
+        { text: name, href: links.repository },
+        { text: `#${number}` },
+      ],
+      barEnd: html`<span id="live" class="live" role="status"></span><a href="${api}">JSON</a><a href="${api}/history">History</a>`,
+      tabs,
+      beforeMain: travel,
+      main: `${moment}\n${timeline}\n${changes}`,
+      mainClass: 'pull',
+      script: { page: paths.page, revision, last },
+    },
+  )
 }
 
-/** A page without a script that is one column of text. `body` is HTML. */
-export function plainPage(title: string, assets: string, body: string): string {
-  return html`!${head(title, assets, false)}
-<body>
-<main class="plain">
-!${body}
-</main>
-</body>
-</html>
-`
+/** A page without a script that is one column of text. `body` is HTML; `login`: as in `Site`. */
+export function plainPage(title: string, assets: string, body: string, login?: string | null): string {
+  const base = assets.replace(/\/ui\/assets$/, '')
+  return documentOf({ base, login }, { title, main: body, mainClass: 'plain stack' })
 }
 
 /** The error page for people. `signIn`: where one can sign in, if that may help. */

@@ -44,8 +44,15 @@ export function showErrorsAsPages(
     // A browser would prompt for a password, which no account has.
     if (!config.localPasswords) reply.removeHeader('WWW-Authenticate')
     const base = basePath(publicUrl())
-    const mayHelp = reply.statusCode === 401 && config.oidcIssuer !== undefined && request.method === 'GET'
-    const signIn = mayHelp ? signInPath(publicUrl(), base + request.url) : undefined
+    const signIn =
+      request.method !== 'GET' || request.requester !== null
+        ? undefined
+        : reply.statusCode === 401 && config.oidcIssuer !== undefined
+          ? signInPath(publicUrl(), base + request.url)
+          : // What is hidden answers like what is missing.
+            reply.statusCode === 404
+            ? `${base}/user/login`
+            : undefined
     return errorPage(reply.statusCode, problem, `${base}/ui/assets`, signIn)
   }
   app.addHook('onSend', (request, reply, payload, done) => {

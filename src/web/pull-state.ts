@@ -2,6 +2,7 @@
 import { html } from 'ghtml'
 import type { Static } from 'typebox'
 import type { PullRequestWire } from '../api/pull-requests/pulls.ts'
+import { labelChip } from './components.ts'
 import { commit, count, day, instant, type PageLinks, person, shortId } from './format.ts'
 import type { ShowText } from './shown-texts.ts'
 import { type Entry, sentence } from './timeline.ts'
@@ -38,11 +39,6 @@ function branchPoint({ ref, sha, repo }: Pull['head'], base: Pull['base'], links
   return html`<code><bdi>${from}${ref}</bdi></code> at !${commit(links, sha)}`
 }
 
-/** The colour is an attribute of an SVG circle: the page's Content-Security-Policy forbids inline styles. */
-function label({ name, color }: Pull['labels'][number]): string {
-  return html`<span class="label"><svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill="#${color}"/></svg><bdi>${name}</bdi></span>`
-}
-
 /** The facts beside title and description. Equal facts have equal markup, so it can be compared. */
 function factsOf(pull: Pull, links: PageLinks): { name: string; value: string }[] {
   const people = (users: readonly { login: string }[]) => users.map(({ login }) => person(links, login))
@@ -60,7 +56,7 @@ function factsOf(pull: Pull, links: PageLinks): { name: string; value: string }[
       value: `${count(pull.changed_files, 'file')}, <span class="plus">+${pull.additions}</span> <span class="minus">−${pull.deletions}</span>`,
     },
     { name: CAN_BE_MERGED, value: pull.merged ? 'done' : pull.mergeable ? 'yes' : 'no' },
-    { name: 'Labels', value: pull.labels.map(label).join(' ') || NONE },
+    { name: 'Labels', value: pull.labels.map((label) => labelChip(label)).join(' ') || NONE },
     { name: 'Milestone', value: milestone === null ? NONE : html`<bdi>${milestone.title}</bdi>` },
     { name: 'Assignees', value: people(pull.assignees ?? []).join(', ') || NONE },
     {

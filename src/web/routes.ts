@@ -27,6 +27,7 @@ import { CONTENT_SECURITY_POLICY, page } from './layout.ts'
 import { mergeStatusSection } from './merge-status.ts'
 import { answerWithPages, HTML } from './pages.ts'
 import { diffName, diffOf, pullStateSection } from './pull-state.ts'
+import { frameFor, repositoryTabs, siteOf } from './repository-frame.ts'
 import { showTexts } from './shown-texts.ts'
 import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
 
@@ -208,6 +209,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
                 revision,
                 last,
                 links,
+                tabs: repositoryTabs(frameFor(siteOf(services, request), found), 'pulls'),
+                login: requester?.login ?? null,
               },
               paths,
             )

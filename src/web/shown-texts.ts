@@ -21,7 +21,12 @@ export function showTexts(client: string, at: { site: string; repository: string
     if (leftMs <= 0) return prose(text, limit)
     const began = performance.now()
     try {
-      const markup = await renderInThread(client, { text: text.slice(0, limit), hardBreaks: true, ...at })
+      const markup = await renderInThread(client, {
+        text: text.slice(0, limit),
+        hardBreaks: true,
+        page: {},
+        ...at,
+      })
       return `<div class="prose rendered" dir="auto">${markup}${cutOff(text, limit)}</div>`
     } catch (error) {
       if (!(error instanceof ErrorWithRefusal)) throw error

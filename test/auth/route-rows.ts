@@ -637,6 +637,30 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /:owner/:repo/src/:kind/*': row('read 302', () => ({
     path: { kind: 'branch', '*': 'main/README.md' },
   })),
+
+  // Pages
+  'GET /ui/kit': row('everybody 200'),
+  'GET /:owner for browsers': row(
+    '200 200 200 200 200 200 / 200 200 200 200 200 200 / 404 404 200 200 200 200',
+  ),
+  ...same(
+    ['', '/issues', '/pulls', '/branches', '/tags', '/releases', '/labels', '/milestones'].map(
+      (part) => `GET /:owner/:repo${part} for browsers`,
+    ),
+    row('read 200'),
+  ),
+  ...same(
+    ['src', 'commits'].map((part) => `GET /:owner/:repo/${part}/:kind/* for browsers`),
+    row('read 200', () => ({ path: { kind: 'branch', '*': 'main' } })),
+  ),
+  'GET /:owner/:repo/commit/:sha for browsers': row('read 200', () => ({ path: { sha: 'main' } })),
+  'GET /:owner/:repo/issues/:index for browsers': row('read 200', index),
+  'GET /:owner/:repo/milestone/:id for browsers': row('read 302', () => ({ path: { id: 1 } })),
+  'GET /:owner/:repo/releases/tag/* for browsers': row('read 200', async ({ must, base, next }) => {
+    const tag = `page-${next()}`
+    await must('alice', 'POST', `${base}/releases`, { tag_name: tag })
+    return { path: { '*': tag } }
+  }),
   ...same(
     [`GET ${REPO}/archive/*`, 'GET /:owner/:repo/archive/*'],
     row('read 200', () => ({ path: { '*': 'main.zip' } })),

@@ -41,7 +41,7 @@ for (const [k, kind] of KINDS.entries()) {
     const here = await place(kind)
     // Among the permitted roles, the weakest and the strongest change data: each change needs a fresh target.
     const whoChanges = { public: [0, -1], private: [0], 'private organization': [-1] }[kind]
-    for (const { method, url, name } of routes) {
+    for (const { method, url, name, headers } of routes) {
       const row = ROWS[name]
       if (row === undefined) continue
       const kinds = statusesIn(row.who)
@@ -61,7 +61,11 @@ for (const [k, kind] of KINDS.entries()) {
         target ??= (await row.call?.(here, world)) ?? {}
         const path = { owner: here.owner, repo: here.repo, ...target.path }
         const before = await services.events.lastPosition()
-        const { status, text } = await send(ROLES[role], method, url, { ...target, path })
+        const { status, text } = await send(ROLES[role], method, url, {
+          ...target,
+          path,
+          headers: { ...headers, ...target.headers },
+        })
         found.push(`${role} ${status}`)
         if (status >= 500) t.fail(`${name} as ${role}: ${status} ${text.slice(0, 200)}`)
         if (method === 'GET') continue

@@ -30,8 +30,9 @@ export type Method = (typeof METHODS)[number]
 export interface Route {
   method: Method
   url: string
-  /** `GET /api/v1/user` */
+  /** `GET /api/v1/user`; `GET /:owner for browsers` for a route that only browsers get. */
   name: string
+  headers?: Record<string, string>
 }
 
 export type World = Awaited<ReturnType<typeof startWorld>>
@@ -259,14 +260,20 @@ export function routesOf(app: World['app']): Route[] {
   const routes: Route[] = []
   const path: string[] = []
   for (const line of app.printRoutes().split('\n')) {
-    const [, indent = '', part = '', methods = ''] =
-      /^((?:│ {3}| {4})*)[├└]── (.*?)(?: \(([A-Z, ]+)\))?$/.exec(line) ?? []
+    const [, indent = '', branch, part = '', methods = '', constraints] =
+      /^((?:│ {3}| {4})*)([├└]── | *)(.*?)(?: \(([A-Z, ]+)\)(?: (\{.*\}))?)?$/.exec(line) ?? []
     if (part === '') continue
-    path.splice(indent.length / 4)
-    path.push(part)
+    // A line without a branch is another handler of the path above.
+    if (branch?.trim() !== '') {
+      path.splice(indent.length / 4)
+      path.push(part)
+    }
     const url = path.join('')
+    const forBrowsers = constraints !== undefined
     for (const method of METHODS) {
-      if (methods.split(', ').includes(method)) routes.push({ method, url, name: `${method} ${url}` })
+      if (!methods.split(', ').includes(method)) continue
+      const name = `${method} ${url}${forBrowsers ? ' for browsers' : ''}`
+      routes.push({ method, url, name, ...(forBrowsers && { headers: { accept: 'text/html' } }) })
     }
   }
   return routes

@@ -49,7 +49,7 @@ t.test('markdown is rendered; people, commits, the repository and JSON are links
   t.match(text, 'This asks <em>how</em> to greet')
   t.match(text, '<a href="/carol"><bdi>carol</bdi></a>')
   t.match(text, /<a href="\/alice\/app\/commit\/[0-9a-f]{40}"><code>/)
-  t.match(text, '<a href="/alice/app"><bdi>alice/app</bdi></a>')
+  t.match(text, '<a href="/alice/app"><bdi>app</bdi></a>')
   t.match(text, `<a href="/api/v1/repos/alice/app/pulls/${index}">JSON</a>`)
 })
 
