@@ -16,7 +16,7 @@ export async function serveApiDocs(app: FastifyInstance, base: string): Promise<
     await docs.register(swaggerUi, {
       routePrefix: '/api/docs',
       indexPrefix: base,
-      ...(await docsPage()),
+      ...(await docsPage(base)),
     })
   })
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())

@@ -212,6 +212,7 @@ t.test(
     t.match(page, '<title>Mergelog API</title>')
     t.match(page, 'theme/mergelog.css')
     t.notMatch(page, /(?:src|href)="https?:/)
+    t.match(await (await server.fetch(null, '/api/docs/static/theme/mergelog.js')).text(), 'bar.href = "/"')
     t.match(answer.headers.get('content-security-policy'), /'self'/)
     for (const [, asset = ''] of page.matchAll(/(?:src|href)="([^"]+)"/g)) {
       t.equal((await server.fetch(null, asset)).status, 200, asset)

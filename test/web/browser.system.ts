@@ -63,6 +63,17 @@ async function testPage(story: Awaited<ReturnType<typeof startSamplePull>>, brow
     t.strictSame(problems, [])
   })
 
+  await t.test("the policy blocks nothing of the API's page, and its name leads home", async (t) => {
+    const { page, problems } = await open(t)
+    await page.goto(`${server.url}/api/docs`)
+    await page.locator('.opblock-tag').first().click()
+    await page.locator('.opblock-summary').first().click()
+    await page.locator('.opblock-body').first().waitFor()
+    t.strictSame(problems, [])
+    await page.getByRole('link', { name: 'Mergelog', exact: true }).first().click()
+    await page.waitForURL(`${server.url}/`)
+  })
+
   await t.test('keys move the slider, and the page marks and names the changes', async (t) => {
     const { page, problems } = await open(t)
     await page.goto(address)

@@ -26,5 +26,7 @@ t.test("below a path of a proxy, the documentation has its files and the API's a
     t.match(path, /^\/code\/api\/docs\//)
     t.equal((await ask(path.slice('/code'.length))).status, 200, path)
   }
+  const script = await (await ask('/api/docs/static/theme/mergelog.js')).text()
+  t.match(script, 'bar.href = "/code/"', 'its name leads to the start page there')
   t.match(await (await ask('/api/openapi.json')).json(), { servers: [{ url: '/code' }] })
 })
