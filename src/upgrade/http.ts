@@ -8,9 +8,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { Nullable } from '../api/nullable.ts'
 import { Int64, ModuleVersionsWire, PlanWire, planWire } from '../api/upgrade/upgrades.ts'
+import { Refused } from '../errors/refusal.ts'
 import { parseInt64 } from '../events/int64.ts'
 import { OptionalText } from '../http/requests/optional-text.ts'
-import type { UpgradeAnswers } from './answers.ts'
+import { type UpgradeAnswers, UpgradeUnavailable } from './answers.ts'
 import { httpStatusOf, InvalidArgument, type Problem, problemOf, UnknownModule } from './problems.ts'
 
 /** The base paths of the methods. The first one is from the spec; only it is in the API documentation. */
@@ -46,7 +47,10 @@ export const isUpgradePath = (url: string) => BASES.some((base) => url.startsWit
 export function sendUpgradeProblem(error: Error, request: FastifyRequest, reply: FastifyReply) {
   const problem = problemOf(error)
   const httpStatus = httpStatusOf(problem.code)
-  if (httpStatus >= 500) request.log.error({ err: error }, problem.message)
+  // A refusal is a normal answer, as on other routes: it is not logged as an error, even with status 503.
+  const isRefusal = error instanceof Refused || error instanceof UpgradeUnavailable
+  if (httpStatus >= 500 && isRefusal) request.log.info(problem.message)
+  else if (httpStatus >= 500) request.log.error({ err: error }, problem.message)
   if (httpStatus === 503 && problem.lasts !== true) reply.header('Retry-After', '1')
   return reply.code(httpStatus).type('application/json').send(errorBody(problem))
 }

@@ -1,4 +1,6 @@
+import { fastify } from 'fastify'
 import t from 'tap'
+import { upgradeHttpRoutes } from '../../src/upgrade/http.ts'
 import { startTestServer } from '../start-server.ts'
 import { call, clientOf, QUERY } from './grpc-client.ts'
 
@@ -89,6 +91,14 @@ t.test('upgrade.api.4: queries answer UNAVAILABLE and 503 while the projections 
   const unavailable = { name: 'UpgradeUnavailable' }
   t.notOk(answers.ready())
   await t.rejects(answers.currentPlan(), unavailable)
+  const lines: string[] = []
+  const app = fastify({ logger: { level: 'info', stream: { write: (line) => lines.push(line) } } })
+  t.teardown(() => app.close())
+  await app.register(upgradeHttpRoutes(answers))
+  const { statusCode, headers } = await app.inject('/sdk/upgrade/v1beta1/current_plan')
+  t.match({ statusCode, headers }, { statusCode: 503, headers: { 'retry-after': '1' } })
+  const levels = lines.map((line): number => JSON.parse(line).level)
+  t.ok(levels.length > 0 && Math.max(...levels) === 30, `a refusal is logged as information: ${levels}`)
   position = end
   t.ok(answers.ready())
   t.match(await answers.currentPlan(), { name: 'v2' })
