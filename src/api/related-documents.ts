@@ -1,4 +1,4 @@
-/** Related documents: what issues and pull requests name by id. They are read once for all rows of an answer. */
+/** Related documents: those that issues and pull requests name by id. They are read once for all rows of an answer. */
 import type { Static } from 'typebox'
 import { type Access, accessTo, atLeast } from '../access/access.ts'
 import { NO_PINS, type Pins } from '../events/pins.ts'
@@ -20,17 +20,17 @@ import { type UserWire, userWire } from './users/users.ts'
 
 type Lookup<D extends object> = Pick<View<D>, 'getMany'>
 
-/** Where related documents are read: as they are now, or as they were (`queries/replay/past-documents.ts`). */
+/** A source of related documents: the present ones, or past ones (`queries/history/replay/past-documents.ts`). */
 export interface DocumentSource {
   repositories: Lookup<RepositoryDocument>
   accounts: Lookup<AccountDocument>
   labels: Lookup<LabelDocument>
   milestones: Lookup<MilestoneDocument>
-  /** As they are now: they are about rights. */
+  /** The present ones: they decide about permissions. */
   teams: Lookup<TeamDocument>
   /** Disk usage of repositories, as measured last. */
   usages: DiskUsage['getMany']
-  /** The access that the requester has now, also when the repository is shown as it was. */
+  /** The requester's present access, even for a past repository. */
   access(repository: RepositoryDocument, requester: AccountDocument | null): Access
 }
 
@@ -47,7 +47,7 @@ interface ById<V> {
   get(id: number): V | undefined
 }
 
-/** Related documents by their ids, in wire form. A deleted one is missing. */
+/** Related documents by their ids, in wire form, without deleted ones. */
 export interface RelatedDocuments {
   repositories: ById<Static<typeof PlainRepositoryWire>>
   /** As in paths, `owner/name`: for who shows no more of a repository, whose counters change often. */
@@ -77,7 +77,7 @@ const milestoneForm = cachedWire(milestoneWire)
 
 const keysOf = (ids: readonly number[]) => [...new Set(ids.map(String))]
 
-/** The repositories with these ids that the requester may read, each once. */
+/** Returns the repositories with these ids that the requester may read, each once. */
 export async function readableRepositories(
   source: DocumentSource,
   ids: readonly number[],
@@ -88,14 +88,13 @@ export async function readableRepositories(
 }
 
 /**
- * Reads what issues or pull requests name: one look-up for each kind of document. `repositories`: those to show;
- * labels that none of them can have are left out. `people`: ids of users to show besides posters and assignees; `teams`:
- * ids of teams.
+ * Reads the documents that issues or pull requests name, with one look-up for each kind. `repositories`: those of the
+ * answer; labels that none of them can have are left out. `people`: ids of users besides posters and assignees.
  */
 export async function relatedDocuments(
   source: DocumentSource,
   discussions: readonly Discussion[],
-  shown: {
+  answer: {
     repositories: readonly RepositoryDocument[]
     people?: readonly number[]
     teams?: readonly number[]
@@ -103,7 +102,7 @@ export async function relatedDocuments(
     publicUrl: string
   },
 ): Promise<RelatedDocuments> {
-  const { repositories, people = [], teams = [], requester, publicUrl } = shown
+  const { repositories, people = [], teams = [], requester, publicUrl } = answer
   const users = discussions.flatMap(({ poster, assignees }) => [poster.id, ...assignees.map(({ id }) => id)])
   const owners = repositories.map(({ ownerId }) => ownerId)
   const [accounts, labels, milestones, teamForms, usages] = await Promise.all([

@@ -1,4 +1,4 @@
-/** The filters `since` and `before` of a list. They compare the time of the last change, or of an event. */
+/** The filters `since` and `before` of a list. They compare the time of the last change or of the event. */
 
 import { comparableTime, instantOf, lastInstantOf } from '../domain/times.ts'
 import { Refused, refuse } from '../errors/refusal.ts'

@@ -53,7 +53,7 @@ export async function allRefsOf(services: GitServices, repoId: number): Promise<
   return views === undefined ? await listRefs(gitDirOf(services, repoId)) : await pastRefs(views, repoId)
 }
 
-/** The refusal when git lacks a commit: gone, when it is one of the past. `message`: of the refusal in the present. */
+/** Returns the refusal for a commit that git lacks: gone at a past moment, else not found with `message`. */
 export const missingCommit = (sha: string, message: string): Refused =>
   currentMoment() === undefined ? new Refused(refuse.notFound(message)) : gone(sha)
 

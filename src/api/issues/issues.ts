@@ -69,7 +69,9 @@ function issueWire(issue: IssueDocument, related: RelatedDocuments): Static<type
   const fullName = related.repositoryNames.get(issue.repoId) ?? ''
   const [owner, name] = fullName.split('/')
   if (owner === undefined || name === undefined) {
-    throw new Error(`the repository of issue ${issueId(issue.repoId, issue.index)} is not shown`)
+    throw new Error(
+      `the repository of issue ${issueId(issue.repoId, issue.index)} is not among the related ones`,
+    )
   }
   const page = `${publicUrl}/${fullName}/${issue.isPull ? 'pulls' : 'issues'}/${issue.index}`
   // V8 is about thirty times slower at a literal that begins with a spread and then adds fields.
@@ -125,7 +127,7 @@ export async function issueWires(
   )
 }
 
-/** Returns one issue, as it is now. @throws Refused (not found) when it is unknown, or the requester may not read it */
+/** Returns one issue. @throws Refused (not found) when it is unknown, or the requester may not read it */
 export async function issueNow(
   services: AnswerServices,
   { repoId, index }: IssueRef,

@@ -45,7 +45,7 @@ const keyWire = ({ id, key, title, fingerprint, createdAt, readOnly }: KeyDocume
   read_only: readOnly,
 })
 
-/** A key as Gitea's `PublicKey`. */
+/** Returns a key as Gitea's `PublicKey`. */
 export function publicKeyWire(
   key: SshKeyDocument,
   owner: AccountDocument,
@@ -58,7 +58,7 @@ export function publicKeyWire(
   }
 }
 
-/** A key as Gitea's `DeployKey`. */
+/** Returns a key as Gitea's `DeployKey`. */
 export function deployKeyWire(
   key: DeployKeyDocument,
   repository: Static<typeof PlainRepositoryWire>,
@@ -78,10 +78,10 @@ async function keyFor<D extends KeyDocument>(
 }
 
 /**
- * The key with that id, and whose it is. The requester is its owner or a site admin.
- * @throws Refused (not found), also for a key of somebody else
+ * Returns the key with that id, and its owner.
+ * @throws Refused (not found), also for another user's key, unless the requester is a site admin
  */
-export async function sshKeyShownTo(
+export async function sshKeyVisibleTo(
   { views }: Pick<Services, 'views'>,
   requester: AccountDocument,
   id: string,
@@ -92,11 +92,11 @@ export async function sshKeyShownTo(
   return { key, owner }
 }
 
-/** The user's key with that id. @throws Refused (not found), also for a key of somebody else */
+/** Returns the user's key with that id. @throws Refused (not found), also for another user's key */
 export const sshKeyFor = ({ views }: Pick<Services, 'views'>, owner: AccountDocument, id: string) =>
   keyFor(views.sshKeys, id, ({ userId }) => userId === owner.id)
 
-/** The repository's key with that id. @throws Refused (not found) */
+/** Returns the repository's key with that id. @throws Refused (not found) */
 export const deployKeyFor = (
   { views }: Pick<Services, 'views'>,
   { id: repoId }: RepositoryDocument,

@@ -1,4 +1,4 @@
-/** Labels on the wire, and which labels an issue of a repository can have. */
+/** Labels on the wire, and look-ups of the labels that issues of a repository can have. */
 import { type Static, Type } from 'typebox'
 import type { LabelScope } from '../../events/catalog/labels.ts'
 import { pathNumber } from '../../http/requests/path-number.ts'
@@ -28,7 +28,7 @@ export const LabelWire = Type.Object(
 /** The fields of a label that its wire form needs. */
 type LabelFields = Omit<LabelDocument, 'scopeKey' | 'nameKey' | 'createdAt' | 'updatedAt'>
 
-/** The label as Gitea's `Label`. `repository` is one that can have it; an organization's label needs only its owner. */
+/** Returns a label as Gitea's `Label`. `repository`: one that can use it; an organization's label needs only its owner. */
 export function labelWire(
   label: LabelFields,
   repository: { ownerLogin: string; name: string },
@@ -63,7 +63,7 @@ export function organizationAsLabelOwner({ id, login }: AccountDocument): LabelO
   return { scope: { kind: 'organization', organizationId: id }, ownerLogin: login, name: '' }
 }
 
-/** `issues.create.5`: an issue can have the labels of its repository and of the organization that owns it. */
+/** `issues.create.5`: an issue can have the labels of its repository and of the organization that owns the repository. */
 export function labelScopesOf(repository: RepositoryDocument): LabelScope[] {
   const own: LabelScope = { kind: 'repository', repoId: repository.id }
   return repository.ownerKind === 'organization'
@@ -72,7 +72,7 @@ export function labelScopesOf(repository: RepositoryDocument): LabelScope[] {
 }
 
 /**
- * The labels with these ids that issues of the repository can have. Each label once, in the order of the ids; unknown
+ * Returns the labels with these ids that issues of the repository can have, each once, in the order of the ids. Unknown
  * ids are left out.
  */
 export async function labelsByIds(
@@ -86,8 +86,8 @@ export async function labelsByIds(
 }
 
 /**
- * The id of the label that a path names by its id or by its name; undefined when the owner has none of that name. As in
- * Gitea, a number is an id, also of a label of others.
+ * Returns the id of the label that a path names by id or name; undefined when the owner has no such name. As in Gitea, a
+ * number is an id, even of another owner's label.
  */
 export async function labelIdIn(
   { views }: Services,
@@ -100,12 +100,12 @@ export async function labelIdIn(
   return named === undefined ? undefined : Number(named)
 }
 
-/** Labels with exactly these names. The filter also has the lower-case names, because the index does. */
+/** Filters labels with exactly these names. It includes the lower-case names, because the index has only those. */
 export function labelNameFilter(names: readonly string[]): Filter<LabelDocument> {
   return { nameKey: { $in: names.map((name) => name.toLowerCase()) }, name: { $in: names } }
 }
 
-/** Ids of the labels with exactly these names that issues of the repository can have. Unknown names are left out. */
+/** Returns the ids of labels with exactly these names that issues of the repository can have, without unknown names. */
 export async function labelIdsNamed(
   services: Services,
   repository: RepositoryDocument,

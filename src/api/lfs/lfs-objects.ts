@@ -1,6 +1,6 @@
 /**
- * Which large files (git LFS) a repository answers for: its own, and those that the pull requests from forks brought. Who
- * reads a pull request reads its commits, and what they point to.
+ * Looks up the git LFS objects that a repository serves: its own, and those of its pull requests from forks. A reader of a
+ * pull request may read its commits, and so the objects that they point to.
  */
 
 import { type FileHandle, open } from 'node:fs/promises'
@@ -23,9 +23,9 @@ const MAX_PULLS = 20
 export type FoundObject = Pick<LfsObjectDocument, 'oid' | 'size' | 'repoId'>
 
 /**
- * Finds objects for who may read the repository, by their ids.
+ * Returns objects by their ids. The requester may read the repository.
  *
- * @throws GitTooSlow, SlotsFull and other errors of git, when pull requests have to be looked at
+ * @throws GitTooSlow, SlotsFull and other errors of git, when it searches pull requests
  */
 export async function lfsObjectsFor(
   services: Services,
@@ -58,7 +58,7 @@ export async function lfsObjectsFor(
   return found
 }
 
-/** The commits of the latest pull requests from repositories that have some of the objects. */
+/** Returns the commits of the latest pull requests from repositories that have some of the objects. */
 async function pullsWith(
   { views }: Pick<Services, 'views'>,
   repoId: number,

@@ -1,4 +1,4 @@
-/** Large files on the wire, as git-lfs has it (`docs/api` there): batches of objects, and locks. */
+/** Large files on the wire: batches of objects, and locks, in the formats of git-lfs (its `docs/api`). */
 import { type Static, Type } from 'typebox'
 import { wholeSeconds } from '../../domain/times.ts'
 import type { LfsLockDocument } from '../../projections/models/lfs/lfs-locks.fold.ts'
@@ -8,7 +8,7 @@ import type { Services } from '../../services/services.ts'
 /** The media type of git-lfs, for bodies and answers. */
 export const LFS_JSON = 'application/vnd.git-lfs+json'
 
-/** Objects of one batch. git-lfs asks for 100 at a time. */
+/** Maximum number of objects in a batch. git-lfs requests 100. */
 const MAX_OBJECTS = 1000
 
 export const LfsParams = Type.Object({ owner: Type.String(), repo: Type.String() })
@@ -60,8 +60,8 @@ const ObjectWire = Type.Object(
 export type LfsObjectWire = Static<typeof ObjectWire>
 
 /**
- * Makes what a client is told to request next. It goes with the credentials of the batch, as in Gitea: not all clients send
- * their own there.
+ * Makes the actions of a batch: the requests that the client sends next. As in Gitea they contain the credentials of the
+ * batch, because some clients send none of their own.
  */
 export const lfsActions =
   (base: string, authorization: string | undefined) =>
@@ -130,7 +130,7 @@ export const LfsVerifiedLocksWire = Type.Object(
   { title: 'LfsVerifiedLocks' },
 )
 
-/** Locks as git-lfs shows them, with the logins of now. */
+/** Returns locks in the format of git-lfs, with the present logins. */
 export async function lfsLockWires(
   { views }: Pick<Services, 'views'>,
   locks: readonly LfsLockDocument[],

@@ -26,7 +26,7 @@ export const MilestoneWire = Type.Object(
   { title: 'Milestone' },
 )
 
-/** The document as Gitea's `Milestone`. */
+/** Returns a milestone as Gitea's `Milestone`. */
 export function milestoneWire(milestone: MilestoneDocument): Static<typeof MilestoneWire> {
   return {
     id: milestone.id,
@@ -42,7 +42,7 @@ export function milestoneWire(milestone: MilestoneDocument): Static<typeof Miles
   }
 }
 
-/** The milestone with that id; undefined when the repository does not have it. */
+/** Returns the milestone with that id; undefined when the repository does not have it. */
 export async function milestoneOf(
   services: Services,
   repoId: number,
@@ -52,7 +52,7 @@ export async function milestoneOf(
   return milestone?.repoId === repoId ? milestone : undefined
 }
 
-/** The repository's milestone with that id or, when no id matches, with that title. @throws Refused (not found) */
+/** Returns the repository's milestone with that id or, if no id matches, that title. @throws Refused (not found) */
 export async function milestoneFor(
   services: Services,
   repoId: number,

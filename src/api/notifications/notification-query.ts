@@ -1,4 +1,4 @@
-/** The parameters that choose notifications, for those who read them and those who mark them. */
+/** The query parameters that select notifications, to read or to mark them. */
 
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { flagOf, OptionalText } from '../../http/requests/optional-text.ts'
@@ -12,7 +12,7 @@ export const StatusQuery = {
 
 const isStatus = (text: string): text is Status => STATUSES.some((status) => status === text)
 
-/** The statuses that are asked for. @throws Refused (unprocessable) for one that does not exist */
+/** Returns the requested statuses. @throws Refused (unprocessable) for an unknown one */
 export function statusesOf(
   query: { all?: string; 'status-types'?: string | string[] },
   whenAbsent: readonly Status[],
@@ -22,7 +22,7 @@ export function statusesOf(
   return given.length === 0 ? whenAbsent : given.map((text) => statusNamed('status-types', text))
 }
 
-/** @throws Refused (unprocessable) when there is no such status */
+/** @throws Refused (unprocessable) for an unknown status */
 export function statusNamed(field: string, text: string): Status {
   if (isStatus(text)) return text
   throw new Refused(refuse.unprocessable(`${field}: '${text.slice(0, 40)}' is not unread, read or pinned`))

@@ -1,7 +1,7 @@
 /**
- * Notifications: the issues and pull requests in which something happened that concerns a user. They are made from facts
- * when they are asked for: what ties the user to an issue, the repositories that the user watches, and the rights of now.
- * All of it is bounded: the latest issues of a user, and the latest of the repositories that were watched last.
+ * Notifications: issues and pull requests with news for a user. Each request computes them from the user's participations,
+ * watched repositories and present permissions. The sources are limited: the latest issues of the user, and the latest of
+ * the repositories that the user watched last.
  */
 import { type Static, Type } from 'typebox'
 import { accessTo } from '../../access/access.ts'
@@ -46,18 +46,17 @@ export type Status = (typeof STATUSES)[number]
 
 type Views = Services['views']
 
-/** An issue or pull request that a user is told of. */
+/** A notification of a user. */
 export interface Thread {
   activity: ActivityDocument
   status: Status
   at: string
 }
 
-/** The latest issues of a user, and the pinned ones; the repositories that were watched last, and the latest of each. */
 const MAX_PARTICIPATIONS = 300
 const MAX_PINNED = 300
-/** So many of the latest issues are looked at to find as many that the user may read. */
-const MOST_LOOKED_AT = 3000
+/** Maximum number of issues that are searched for `MAX_PARTICIPATIONS` that the user may read. */
+const MAX_SEARCHED = 3000
 const MAX_WATCHED = 50
 const MAX_OF_WATCHED = 20
 
@@ -69,7 +68,7 @@ export interface ThreadFilter extends TimeRange {
   repoId: number | null
 }
 
-/** The notification of an issue for the user; undefined when nothing happened, or the user did it. */
+/** Returns the notification of an issue for the user; undefined without news, or when only the user caused them. */
 function threadOf(
   user: AccountDocument,
   activity: ActivityDocument,
@@ -83,13 +82,13 @@ function threadOf(
   const { namedAt = '', namedTo = LOG_START, pinned = false } = participation ?? {}
   const isByOthers = activity.by !== user.id && activity.position > namedTo
   const { at, position } = isByOthers ? activity : { at: namedAt, position: namedTo }
-  // All events are of the user.
+  // The user caused all events.
   if (at === '') return undefined
   const isRead = participation !== undefined && hasSeen(participation, { at, position })
   return { activity, at, status: pinned ? 'pinned' : isRead ? 'read' : 'unread' }
 }
 
-/** Places in the log decide: the clock of one server may be behind that of another. */
+/** Compares positions in the log first: the clock of one node may be behind that of another. */
 function hasSeen(
   { seenTo, marked }: ParticipationDocument,
   last: { at: string; position: Position },
@@ -98,7 +97,7 @@ function hasSeen(
   return marked !== null && last.position <= marked.before && last.at <= marked.upTo
 }
 
-/** Those in repositories that the user may read now. */
+/** Returns the activities in repositories that the user may read now. */
 async function readable(
   { repositories }: Views,
   user: AccountDocument,
@@ -110,8 +109,8 @@ async function readable(
 }
 
 /**
- * The latest of what the user takes part in, by what happened last: also what the user has not touched for long has news.
- * Threads that the user may not read do not count: a deleted repository may have had more than all others.
+ * Returns the latest activities in which the user takes part, by the last event of anyone. Threads that the user may not
+ * read do not count: a deleted repository may have had more than all others.
  */
 async function ownActivities(
   views: Views,
@@ -120,8 +119,8 @@ async function ownActivities(
 ): Promise<ActivityDocument[]> {
   const filter = { participants: user.id, ...only }
   let own: ActivityDocument[] = []
-  // The second time from the beginning: what a deleted repository left may be removed meanwhile, and move the others up.
-  for (const limit of [MAX_PARTICIPATIONS, MOST_LOOKED_AT]) {
+  // The second search starts again: removed activities of a deleted repository may have moved the others up meanwhile.
+  for (const limit of [MAX_PARTICIPATIONS, MAX_SEARCHED]) {
     const found = await views.activities.find(filter, { sort: [['touchedAt', -1]], limit })
     own = await readable(views, user, found)
     if (own.length >= MAX_PARTICIPATIONS || found.length < limit) break
@@ -129,7 +128,7 @@ async function ownActivities(
   return own.slice(0, MAX_PARTICIPATIONS)
 }
 
-/** The threads of a user that match, the latest first. */
+/** Returns the matching threads of a user, latest first. */
 export async function threadsOf(
   { views }: Pick<Services, 'views'>,
   user: AccountDocument,
@@ -174,7 +173,7 @@ export async function threadsOf(
     .sort((a, b) => (a.at === b.at ? b.activity.id - a.activity.id : a.at < b.at ? 1 : -1))
 }
 
-/** The thread of an issue with that id, as the user has it; undefined when there is none. */
+/** Returns the user's thread of the issue with that id; undefined when there is none. */
 export async function threadWithId(
   { views }: Pick<Services, 'views'>,
   user: AccountDocument,
@@ -191,7 +190,7 @@ export async function threadWithId(
   return threadOf(user, activity, participation, follow?.watched ? follow.watchedFrom : undefined)
 }
 
-/** Threads as Gitea's `NotificationThread`, in the given order. */
+/** Returns threads as Gitea's `NotificationThread`, in the given order. */
 export async function threadWires(
   services: Services,
   user: AccountDocument,

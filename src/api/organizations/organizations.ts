@@ -55,7 +55,7 @@ export const OrganizationPermissionsWire = Type.Object(
   { title: 'OrganizationPermissions' },
 )
 
-/** Permissions of a user in an organization, as its member and in its teams; null: neither. */
+/** Returns a user's permissions in an organization, from the membership and the teams. `user`: null when anonymous. */
 export function organizationPermissionsWire(
   { id }: AccountDocument,
   user: AccountDocument | null,
@@ -73,7 +73,7 @@ export function organizationPermissionsWire(
   }
 }
 
-/** The organization in the path, if the requester may see it. @throws Refused (not found) */
+/** Returns the organization in the path, if the requester may see it. @throws Refused (not found) */
 export async function organizationFor(
   services: Services,
   request: FastifyRequest,

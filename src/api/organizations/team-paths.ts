@@ -18,7 +18,7 @@ export const TeamRepositoryParams = Type.Object({
 })
 export const RepositoryTeamParams = Type.Object({ ...RepositoryParams.properties, team: Type.String() })
 
-/** The repository of the team's organization that a path names. @throws Refused (not found) */
+/** Returns the repository in a path, which the team's organization must own. @throws Refused (not found) */
 export async function repositoryInTeam(
   services: Services,
   { requester }: Pick<FastifyRequest, 'requester'>,
@@ -30,7 +30,7 @@ export async function repositoryInTeam(
   throw notFoundIn(services.views.repositories, 'repository not found')
 }
 
-/** The organization that owns a repository. @throws Refused (not allowed) when a user does */
+/** Returns the organization that owns a repository. @throws Refused (not allowed) when a user owns it */
 export async function teamOwnerOf(
   services: Services,
   repository: RepositoryDocument,
@@ -40,8 +40,8 @@ export async function teamOwnerOf(
 }
 
 /**
- * The teams with these names in the organization of a repository, each once. `unknown`: the first name that no team has.
- * One look-up. @throws Refused (unprocessable), naming the field, when a user owns the repository
+ * Returns the teams with these names in a repository's organization, each once. `unknown`: the first name without a team.
+ * One look-up. @throws Refused (unprocessable), with the field, when a user owns the repository
  */
 export async function teamsNamed(
   services: Services,
@@ -62,8 +62,8 @@ export async function teamsNamed(
 }
 
 /**
- * The names of teams of the organization of a repository, by their ids. One that was deleted, or is of a former owner, is
- * missing. One look-up.
+ * Returns the names of teams of a repository's organization, by their ids, without deleted teams and teams of a former
+ * owner. One look-up.
  */
 export async function teamNames(
   { views }: Services,
@@ -77,7 +77,7 @@ export async function teamNames(
 
 const keyOf = (team: Team) => (team.kind === 'owners' ? 'owners' : team.team.name.toLowerCase())
 
-/** The team with that name in the organization of a repository. @throws Refused (not found, not allowed) */
+/** Returns the team with that name in a repository's organization. @throws Refused (not found, not allowed) */
 export async function teamNamed(
   services: Services,
   repository: RepositoryDocument,

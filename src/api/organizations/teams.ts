@@ -12,7 +12,7 @@ import { notFoundIn, type View } from '../../projections/views/view.ts'
 import type { Services } from '../../services/services.ts'
 import { OrganizationWire, organizationFor, organizationWire } from './organizations.ts'
 
-/** The parts of a repository that teams have rights in, by Gitea's names. Those that Mergelog has come first. */
+/** Gitea's names for the parts of a repository that teams can have permissions for. Mergelog has only the first ones. */
 export const OWN_UNITS = ['repo.code', 'repo.issues', 'repo.pulls'] as const
 export const TEAM_UNITS: readonly string[] = [
   ...OWN_UNITS,
@@ -25,7 +25,7 @@ export const TEAM_UNITS: readonly string[] = [
   'repo.actions',
 ]
 
-/** A team where its organization is known anyway. */
+/** A team without its organization. */
 export const PlainTeamWire = Type.Object(
   {
     id: Type.Integer(),
@@ -47,7 +47,7 @@ export const TeamWire = Type.Object(
 
 export const TeamParams = Type.Object({ id: Type.String() })
 
-/** A team, or the Owners: those who administer the organization. They are there without being made. */
+/** A team, or the Owners: the admins of the organization, who need no document. */
 export type Team = { kind: 'made'; team: TeamDocument } | { kind: 'owners' }
 
 export const teamName = (team: Team): string => (team.kind === 'owners' ? 'Owners' : team.team.name)
@@ -74,8 +74,8 @@ function plainTeamWire(team: Team, organizationId: number): Static<typeof PlainT
 }
 
 /**
- * The teams with these ids, in wire form; one that was deleted, or is of a former owner, is missing. `repositories`: those
- * that they are shown with, whose organizations have Owners. One look-up.
+ * Returns the teams with these ids, in wire form, without deleted teams and teams of a former owner. `repositories`: those
+ * of the answer, whose organizations have Owners. One look-up.
  */
 export async function teamsById(
   teams: Pick<View<TeamDocument>, 'getMany'>,
@@ -93,17 +93,17 @@ export async function teamsById(
   ])
 }
 
-/** Whether someone administers an organization: such people are its Owners, and site admins may do the same. */
+/** Whether an account may administer an organization: as an Owner, or as a site admin. */
 export const isOwner = ({ siteAdmin, memberships }: AccountDocument, organizationId: number) =>
   siteAdmin || memberships[`${organizationId}`] === 'admin'
 
-/** The teams of an organization, the Owners first. There are at most a few hundred. */
+/** Returns the teams of an organization, the Owners first. There are at most a few hundred. */
 export async function teamsOf({ views }: Services, organization: AccountDocument): Promise<Team[]> {
   const teams = await views.teams.find({ organizationId: organization.id }, { sort: [['name', 1]] })
   return [{ kind: 'owners' }, ...teams.map((team): Team => ({ kind: 'made', team }))]
 }
 
-/** The organization in the path, for those who are in it. @throws Refused (not found, unauthenticated, forbidden) */
+/** Returns the organization in the path to a member. @throws Refused (not found, unauthenticated, forbidden) */
 export async function organizationOfMember(
   services: Services,
   request: FastifyRequest,
@@ -112,12 +112,12 @@ export async function organizationOfMember(
   const organization = await organizationFor(services, request, login)
   const requester = signedIn(request)
   if (requester.siteAdmin || isMemberOf(organization.id, requester)) return organization
-  throw new Refused(refuse.forbidden('only members of the organization see its teams'))
+  throw new Refused(refuse.forbidden('only members of the organization may see its teams'))
 }
 
 /**
- * The team in the path: its members and the admins of its organization may see it. Other members of the organization get 403,
- * and everybody else 404. @throws Refused
+ * Returns the team in the path to its members and the admins of its organization. Other members of the organization get
+ * 403, and all others 404. @throws Refused
  */
 export async function teamFor(
   { views }: Services,

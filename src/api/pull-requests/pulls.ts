@@ -45,7 +45,7 @@ const BranchPointWire = Type.Object(
 export const PullRequestWire = Type.Object(
   {
     ...DISCUSSION_WIRE,
-    /** Empty without any, as in Gitea: an issue has null. */
+    /** Empty without assignees, as in Gitea, where an issue has null. */
     assignees: Type.Array(UserWire),
     url: Type.String(),
     requested_reviewers: Type.Array(UserWire),
@@ -71,10 +71,11 @@ export const PullRequestWire = Type.Object(
   { title: 'PullRequest' },
 )
 
-/** The document as Gitea's `PullRequest`. @throws Error when its repository is not among those shown */
+/** Returns a pull request as Gitea's `PullRequest`. @throws Error when `related` lacks its repository */
 function wireOf(pull: PullDocument, related: RelatedDocuments): Static<typeof PullRequestWire> {
   const repository = related.repositories.get(pull.repoId)
-  if (repository === undefined) throw new Error(`repository ${pull.repoId} is not shown, or has no owner`)
+  if (repository === undefined)
+    throw new Error(`repository ${pull.repoId} is not among the related ones, or has no owner`)
   const page = `${related.publicUrl}/${repository.full_name}/pulls/${pull.index}`
   const headRepository = related.repositories.get(pull.head.repoId) ?? null
   const branchPoint = ({ branch, sha }: BranchPoint, repo: Static<typeof PlainRepositoryWire> | null) => ({
@@ -114,7 +115,7 @@ function wireOf(pull: PullDocument, related: RelatedDocuments): Static<typeof Pu
 
 const pullRow = cachedRow(wireOf)
 
-/** Pull requests of one repository. `source`: by default the documents as they are now. */
+/** Returns pull requests of one repository, by default from present documents. */
 export async function pullWires(
   services: AnswerServices,
   repository: RepositoryDocument,
@@ -124,21 +125,21 @@ export async function pullWires(
 ): Promise<Static<typeof PullRequestWire>[]> {
   const forkIds = pulls.flatMap(({ head }) => (head.repoId === repository.id ? [] : [head.repoId]))
   const forks = await readableRepositories(source, forkIds, requester)
-  const asked = pulls.flatMap(({ requestedTeams = [] }) => requestedTeams.map(({ id }) => id))
+  const teams = pulls.flatMap(({ requestedTeams = [] }) => requestedTeams.map(({ id }) => id))
   const related = await relatedDocuments(source, pulls, {
     repositories: [repository, ...forks],
     people: pulls.flatMap(({ merged, requestedReviewerIds }) => [
       ...(merged === null ? [] : [merged.by.id]),
       ...requestedReviewerIds,
     ]),
-    teams: asked,
+    teams,
     requester,
     publicUrl: services.publicUrl(),
   })
   return pulls.map((pull) => pullRow(pull, related))
 }
 
-/** One pull request. `source`: by default the documents as they are now. */
+/** Returns one pull request, by default from present documents. */
 export async function pullWire(
   services: AnswerServices,
   repository: RepositoryDocument,
@@ -151,7 +152,7 @@ export async function pullWire(
   return wire
 }
 
-/** The pull request with that number. @throws Refused (not found) */
+/** Returns the pull request with that number. @throws Refused (not found) */
 export async function pullFor(
   services: AnswerServices,
   repoId: number,
@@ -164,7 +165,7 @@ export async function pullFor(
 }
 
 /**
- * The pull request in the request's path, with its repository. The requester must have the permission.
+ * Returns the pull request in the request's path, with its repository. The requester must have the permission.
  * @throws Refused as `onRepository` does; not found when the pull request is unknown
  */
 export async function onPull(

@@ -1,4 +1,4 @@
-/** Reactions on the wire, and those that are allowed. */
+/** Reactions on the wire, and the allowed ones. */
 import { type Static, Type } from 'typebox'
 import { wholeSeconds } from '../../domain/times.ts'
 import type { ReactionDocument } from '../../projections/models/reactions/reactions.fold.ts'
@@ -6,7 +6,7 @@ import type { Services } from '../../services/services.ts'
 import { Nullable } from '../nullable.ts'
 import { UserWire, usersById } from '../users/users.ts'
 
-/** Gitea's own list, which clients know. */
+/** The default list of Gitea. */
 export const ALLOWED_REACTIONS: readonly string[] = [
   '+1',
   '-1',
@@ -27,7 +27,7 @@ export const ReactionWire = Type.Object(
   { title: 'Reaction' },
 )
 
-/** Reactions as Gitea's `Reaction`, in the given order. All users are read with one look-up. */
+/** Returns reactions as Gitea's `Reaction`, in the given order. One look-up reads all users. */
 export async function reactionWires(
   services: Services,
   reactions: readonly Pick<ReactionDocument, 'userId' | 'reaction' | 'createdAt'>[],

@@ -15,7 +15,7 @@ import { UserWire, usersById } from '../users/users.ts'
 
 export const ReleaseParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
 
-/** `*`: the tag, which may have slashes. */
+/** `*`: the tag, which may contain slashes. */
 export const ReleaseTagParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
 
 export const ReleaseWire = Type.Object(
@@ -41,10 +41,10 @@ export const ReleaseWire = Type.Object(
   { title: 'Release' },
 )
 
-/** A tag in the path of an address. Its slashes stay. */
+/** Encodes a tag for the path of a URL, with its slashes. */
 const inPath = (tag: string) => tag.split('/').map(encodeURIComponent).join('/')
 
-/** Releases of one repository as Gitea's `Release`, in the given order. All authors are read with one look-up. */
+/** Returns releases of one repository as Gitea's `Release`, in the given order. One look-up reads all authors. */
 export async function releaseWires(
   services: Services,
   { ownerLogin, name: repo }: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
@@ -80,7 +80,6 @@ export async function releaseWires(
   })
 }
 
-/** One release. */
 export async function releaseWire(
   services: Services,
   repository: RepositoryDocument,
@@ -97,37 +96,36 @@ export const maySeeDrafts = (access: Access) => atLeast(access, 'write')
 const noSuchRelease = ({ views }: Pick<Services, 'views'>): Refused =>
   notFoundIn(views.releases, 'release not found')
 
-/** The release, for a requester who may see it. @throws Refused (not found) */
-function shown(
+/** Returns the release if the requester may see it. @throws Refused (not found) */
+function visibleRelease(
   services: Services,
   { repository, access }: RepositoryAccess,
   release: ReleaseDocument | undefined,
 ): ReleaseDocument {
-  const isShown =
-    release?.repoId === repository.id && (!release.draft || maySeeDrafts(access)) ? release : undefined
-  if (isShown === undefined) throw noSuchRelease(services)
-  return isShown
+  if (release?.repoId === repository.id && (!release.draft || maySeeDrafts(access))) return release
+  throw noSuchRelease(services)
 }
 
-/** The repository's release with that id. @throws Refused (not found), also for a draft that the requester may not see */
+/** Returns the repository's release with that id. @throws Refused (not found), also for a hidden draft */
 export async function releaseFor(
   services: Services,
   found: RepositoryAccess,
   id: string,
 ): Promise<ReleaseDocument> {
   const number = pathNumber(id)
-  return shown(
+  return visibleRelease(
     services,
     found,
     number === undefined ? undefined : await services.views.releases.get(`${number}`),
   )
 }
 
-/** The repository's release of that tag. @throws Refused (not found), also for a draft that the requester may not see */
+/** Returns the repository's release of that tag. @throws Refused (not found), also for a hidden draft */
 export async function releaseOfTag(
   services: Services,
   found: RepositoryAccess,
   tag: string,
 ): Promise<ReleaseDocument> {
-  return shown(services, found, await services.views.releases.findOne({ repoId: found.repository.id, tag }))
+  const release = await services.views.releases.findOne({ repoId: found.repository.id, tag })
+  return visibleRelease(services, found, release)
 }

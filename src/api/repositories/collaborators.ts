@@ -10,7 +10,7 @@ export const CollaboratorParams = Type.Object({
   collaborator: Type.String(),
 })
 
-/** The user with that login. @throws Refused (unprocessable) when there is none, as in Gitea */
+/** Returns the user with that login. @throws Refused (unprocessable) when there is none, as in Gitea */
 export async function collaboratorNamed({ views }: Services, login: string): Promise<AccountDocument> {
   const account = await views.accounts.findOne({ loginKey: login.toLowerCase() })
   if (account?.kind === 'user') return account

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox'
 import { wholeSeconds } from '../../domain/times.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 
-/** Whether the requester watches something. */
+/** The requester's subscription of a repository. */
 export const WatchInfo = Type.Object(
   {
     subscribed: Type.Boolean(),
@@ -16,7 +16,7 @@ export const WatchInfo = Type.Object(
   { title: 'WatchInfo' },
 )
 
-/** The subscription of a user who watches the repository since that time. */
+/** Returns the subscription of a user who has watched the repository since that time. */
 export function watchInfo(
   { ownerLogin, name }: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
   since: string,

@@ -85,7 +85,7 @@ export const RepositoryWire = Type.Object(
   { title: 'Repository' },
 )
 
-/** Size and languages of a repository in answers. They are measured a moment after each change. */
+/** Size and main language of a repository. They are measured shortly after each change. */
 export type Measured = Pick<Static<typeof PlainRepositoryWire>, 'size' | 'language'>
 
 /** `usage`: undefined until it is measured. */
@@ -95,7 +95,7 @@ export function measuredOf(usage: DiskUsageDocument | undefined): Measured {
   return { size: Math.ceil(usage.gitBytes / 1024), language }
 }
 
-/** The document as Gitea's `Repository`, with the requester's access in `permissions`. */
+/** Returns a repository as Gitea's `Repository`, with the requester's access in `permissions`. */
 export function repositoryWire(
   repository: RepositoryDocument,
   owner: AccountDocument,
@@ -170,19 +170,19 @@ export function repositoryWire(
   }
 }
 
-/** Each of these repositories with the access that the requester has to it, in the given order, without a parent. */
+/** Returns repositories by id, without parents and transfers. */
 async function plainWires(
   services: Services,
-  shown: readonly Shown[],
+  rows: readonly RepositoryRow[],
 ): Promise<Map<number, Static<typeof PlainRepositoryWire>>> {
   const [owners, usages] = await Promise.all([
-    services.views.accounts.getMany([...new Set(shown.map(({ repository }) => `${repository.ownerId}`))]),
-    services.diskUsage.getMany(shown.map(({ repository }) => repository.id)),
+    services.views.accounts.getMany([...new Set(rows.map(({ repository }) => `${repository.ownerId}`))]),
+    services.diskUsage.getMany(rows.map(({ repository }) => repository.id)),
   ])
   const ownerById = new Map(owners.map((owner) => [owner.id, owner]))
   const publicUrl = services.publicUrl()
   return new Map(
-    shown.flatMap(({ repository, access }) => {
+    rows.flatMap(({ repository, access }) => {
       const owner = ownerById.get(repository.ownerId)
       if (owner === undefined) return []
       const measured = measuredOf(usages.get(repository.id))
@@ -191,18 +191,18 @@ async function plainWires(
   )
 }
 
-interface Shown {
+interface RepositoryRow {
   repository: RepositoryDocument
   access: Access
 }
 
-/** Each fork comes with its parent, if the requester may read the parent. All are read with a few look-ups. */
+/** Returns repositories, and forks with their parents if the requester may read these, with a few look-ups. */
 async function wiresOf(
   services: Services,
-  shown: readonly Shown[],
+  rows: readonly RepositoryRow[],
   requester: AccountDocument | null,
 ): Promise<Static<typeof RepositoryWire>[]> {
-  const repositories = shown.map(({ repository }) => repository)
+  const repositories = rows.map(({ repository }) => repository)
   const parentIds = new Set(
     repositories.flatMap(({ parentId }) => (parentId === null ? [] : [`${parentId}`])),
   )
@@ -211,7 +211,7 @@ async function wiresOf(
     .map((repository) => ({ repository, access: accessTo(repository, requester) }))
     .filter(({ access }) => atLeast(access, 'read'))
   const [plain, plainParents, transfers] = await Promise.all([
-    plainWires(services, shown),
+    plainWires(services, rows),
     plainWires(services, parents),
     transfersOf(services, repositories, requester),
   ])
@@ -223,17 +223,17 @@ async function wiresOf(
   })
 }
 
-/** Repositories of any owners, in the given order. */
+/** Returns repositories of any owners, in the given order. */
 export function repositoryWires(
   services: Services,
   repositories: readonly RepositoryDocument[],
   requester: AccountDocument | null,
 ): Promise<Static<typeof RepositoryWire>[]> {
-  const shown = repositories.map((repository) => ({ repository, access: accessTo(repository, requester) }))
-  return wiresOf(services, shown, requester)
+  const rows = repositories.map((repository) => ({ repository, access: accessTo(repository, requester) }))
+  return wiresOf(services, rows, requester)
 }
 
-/** A single repository, for a requester with that access to it. */
+/** Returns one repository. `access`: the requester's access to it. */
 export async function repositoryPage(
   services: Services,
   repository: RepositoryDocument,
@@ -245,14 +245,14 @@ export async function repositoryPage(
   return wire
 }
 
-/** The owner's document; it exists as long as the repository does. */
+/** Returns the owner's document, which exists as long as the repository. */
 export async function ownerOf(services: Services, repository: RepositoryDocument): Promise<AccountDocument> {
   const owner = await services.views.accounts.get(`${repository.ownerId}`)
   if (owner === undefined) throw new Error(`repository ${repository.id} has no owner ${repository.ownerId}`)
   return owner
 }
 
-/** The owner's fork of a repository; there is at most one. A fork of a fork does not count. */
+/** Returns the owner's fork of a repository, of which there is at most one. A fork of a fork does not count. */
 export async function forkOf(
   services: Services,
   baseRepoId: number,

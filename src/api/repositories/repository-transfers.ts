@@ -1,4 +1,4 @@
-/** Transfers that wait for their recipients, on the wire: for those who may end them. */
+/** Transfers that wait for their recipients, on the wire. Only users who may end a transfer see it. */
 import { type Static, Type } from 'typebox'
 import { accessTo, atLeast, mayAnswerTransfer } from '../../access/access.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
@@ -17,8 +17,8 @@ export const RepoTransferWire = Type.Object(
 )
 
 /**
- * The transfers of these repositories as Gitea's `RepoTransfer`, by repository. Their users and teams are read with two
- * look-ups.
+ * Returns the transfers of these repositories as Gitea's `RepoTransfer`, by repository. Two look-ups read all users and
+ * teams.
  */
 export async function transfersOf(
   { views, publicUrl }: Services,

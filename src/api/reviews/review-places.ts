@@ -1,4 +1,4 @@
-/** Where the comments of a review are in the pull request as it is now. */
+/** Finds the present places of review comments in a pull request. */
 
 import { type FileMoves, fileMoves, movedLine } from '../../git/diff/moved-lines.ts'
 import { GitFailed } from '../../git/process/errors.ts'
@@ -9,15 +9,15 @@ import type { Place } from './reviews.ts'
 
 type Ask = <T>(signal: AbortSignal, answer: (slot: GitSlot) => Promise<T>) => Promise<T>
 
-/** The commits between which the line of a comment may have moved: heads, or merge bases for the old side. */
+/** Returns the commits between which a comment's line may have moved: heads, or merge bases for the old side. */
 const commitsOf = ({ head, mergeBase }: PullDocument, { side, commit, base }: ReviewCommentDocument) =>
   side === 'new' ? { from: commit, to: head.sha } : { from: base, to: mergeBase }
 
 /**
- * Finds the places of comments: one query to git for each pair of commits, and none for comments on the present
- * head. A line counts as gone when its commit is.
+ * Finds the places of comments, with one git process for each pair of commits, and none for comments on the present
+ * head. A line counts as gone when its commit is gone.
  *
- * @throws what git and `ask` throw when they cannot answer now
+ * @throws the errors of git and of `ask`, except GitFailed
  */
 export async function placesOf(
   dir: string,

@@ -47,7 +47,7 @@ export const ReviewWire = Type.Object(
   { title: 'PullReview' },
 )
 
-/** Reviews of one repository as Gitea's `PullReview`, in the given order. All reviewers are read with one look-up. */
+/** Returns reviews of one repository as Gitea's `PullReview`, in the given order. One look-up reads all reviewers. */
 export async function reviewWires(
   services: Services,
   repository: RepositoryDocument,
@@ -87,13 +87,13 @@ export async function reviewWires(
   })
 }
 
-/** The reviews that a requester sees: drafts are only for their reviewer and for site admins. */
-export function shownReviews(requester: AccountDocument | null): Filter<ReviewDocument> {
+/** Filters the reviews that a requester may see: only the reviewer and site admins see a draft. */
+export function visibleReviews(requester: AccountDocument | null): Filter<ReviewDocument> {
   if (requester?.siteAdmin) return {}
   return { onlyFor: { $in: requester === null ? [FOR_ALL] : [FOR_ALL, requester.id] } }
 }
 
-/** The pull request's review with that id. @throws Refused (not found), also for a draft of someone else */
+/** Returns the pull request's review with that id. @throws Refused (not found), also for another user's draft */
 export async function reviewFor(
   { views }: Services,
   { repoId, index }: PullDocument,
@@ -126,9 +126,9 @@ export const ReviewCommentWire = Type.Object(
     commit_id: Type.String(),
     original_commit_id: Type.String(),
     diff_hunk: Type.String(),
-    /** The line in the new version of the file; 0 for a line of the old one, and for one that is gone. */
+    /** The line in the new version of the file; 0 for a line of the old version or a line that is gone. */
     position: Type.Integer(),
-    /** The line in the old version of the file; of a line that is gone, the line on which it was written. */
+    /** The line in the old version of the file; for a line that is gone, the line of the comment when it was written. */
     original_position: Type.Integer(),
     html_url: Type.String(),
     pull_request_url: Type.String(),
@@ -136,7 +136,7 @@ export const ReviewCommentWire = Type.Object(
   { title: 'PullReviewComment' },
 )
 
-/** A comment on a line of a review that is submitted. @throws Refused (not found) */
+/** Returns a line comment of a submitted review. @throws Refused (not found) */
 export async function reviewCommentFor(
   { views }: Services,
   repoId: number,
@@ -151,7 +151,7 @@ export async function reviewCommentFor(
   return comment
 }
 
-/** Where a comment on a line is now. */
+/** The present place of a line comment. */
 export interface Place {
   /** The line in the version of the file on the comment's side; undefined when it is gone. */
   line: number | undefined
@@ -159,7 +159,7 @@ export interface Place {
   commit: string
 }
 
-/** Comments of one review as Gitea's `PullReviewComment`, in the given order. `placeOf`: where each is now. */
+/** Returns comments of one review as Gitea's `PullReviewComment`, in the given order. */
 export async function reviewCommentWires(
   services: Services,
   repository: RepositoryDocument,

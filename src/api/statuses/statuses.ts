@@ -49,7 +49,7 @@ export const CombinedStatusWire = Type.Object(
   { title: 'CombinedStatus' },
 )
 
-/** The document as Gitea's `CommitStatus`; `creator` is null when the account is unknown. */
+/** Returns a status as Gitea's `CommitStatus`. `creator`: null when the account is unknown. */
 export function statusWire(
   status: CommitStatusDocument,
   repository: RepositoryDocument,
@@ -69,7 +69,7 @@ export function statusWire(
   }
 }
 
-/** Statuses of one repository, in the given order. All creators are read with one look-up. */
+/** Returns statuses of one repository, in the given order. One look-up reads all creators. */
 export async function statusWires(
   services: Services,
   repository: RepositoryDocument,
@@ -83,16 +83,15 @@ export async function statusWires(
   )
 }
 
-/** The repository's URL in the API. */
+/** Returns the repository's URL in the API. */
 export function repositoryUrl({ ownerLogin, name }: RepositoryDocument, publicUrl: string): string {
   return `${publicUrl}/api/v1/repos/${ownerLogin}/${name}`
 }
 
 /**
- * The id of the commit that `ref` means. It is tried in this order: a full commit id, the head of a pull request
- * (`refs/pull/1/head`), a branch, a tag, a commit id abbreviated to at least 7 digits. The order keeps a branch from hiding a commit. git is not asked about branches, or
- * about full ids of commits that have statuses.
- * @throws Refused (not found)
+ * Returns the id of the commit that `ref` names: a full commit id, the head of a pull request (`refs/pull/1/head`), a
+ * branch, a tag, or a commit id abbreviated to at least 7 digits, in this order, so that no branch hides a commit. Branches
+ * and full ids of commits with statuses need no git. @throws Refused (not found)
  */
 export async function commitOf(
   services: Services,
@@ -122,8 +121,8 @@ export async function commitOf(
 }
 
 /**
- * The combined state, by Gitea's rule: failure if one is a failure or an error; otherwise pending if none was posted or
- * one is pending; otherwise success, also with warnings and skipped ones. Merging is stricter: see `checksOutcome`.
+ * Returns the combined state, by Gitea's rule: failure if one is a failure or an error; otherwise pending if one is pending
+ * or there is none; otherwise success, also with warnings and skipped ones. Merging is stricter: see `checksOutcome`.
  */
 export function combinedState(states: readonly CommitState[]): CommitState {
   if (states.includes('failure') || states.includes('error')) return 'failure'

@@ -26,7 +26,7 @@ export const TagProtectionWire = Type.Object(
   { title: 'TagProtection' },
 )
 
-/** Protections as Gitea's `TagProtection`. All users that they name are read with one look-up, and so are all teams. */
+/** Returns protections as Gitea's `TagProtection`. One look-up reads all named users, and one all teams. */
 export async function tagProtectionWires(
   services: Services,
   repository: RepositoryDocument,
@@ -52,7 +52,7 @@ export async function tagProtectionWires(
   }))
 }
 
-/** One of these protections on the wire, by its id in a path. @throws Refused (not found) */
+/** Returns the protection with that id on the wire. @throws Refused (not found) */
 export async function tagProtectionWire(
   services: Services,
   repository: RepositoryDocument,
@@ -65,7 +65,7 @@ export async function tagProtectionWire(
   return wire
 }
 
-/** The id in a path. @throws Refused (not found) */
+/** Returns the id in a path. @throws Refused (not found) */
 export function tagProtectionId(text: string): number {
   const id = pathNumber(text)
   if (id === undefined) throw new Refused(refuse.notFound('tag protection not found'))

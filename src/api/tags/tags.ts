@@ -24,14 +24,14 @@ export const TagWire = Type.Object(
   { title: 'Tag' },
 )
 
-/** The facts of git about a tag. */
+/** A tag's objects in git. */
 interface TagObjects {
   /** Undefined for a tag without an object of its own. */
   tag: TagFacts | undefined
   commit: CommitFacts | undefined
 }
 
-/** Tags as Gitea's `Tag`. Their objects are read by the repository's reader, and never change. */
+/** Returns tags as Gitea's `Tag`. */
 export async function tagWires(
   services: Services,
   repository: RepositoryDocument,
@@ -46,7 +46,7 @@ export async function tagWires(
   })
   const before = await commitFacts(dir, unpeeled)
   const missing = unpeeled.filter((sha) => !before.has(sha))
-  // Few: tags of tags, very large ones, and those of something else.
+  // Only tags of tags, very large tags, and tags of trees or blobs.
   const peeled = missing.length === 0 ? [] : await objectReaders.headers(dir, missing, { peel: true })
   const commits = new Map([...before].map(([id, commit]) => [id, commit]))
   const others = await commitFacts(

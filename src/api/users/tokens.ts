@@ -25,7 +25,7 @@ export const AccessTokenWire = Type.Object(
   { title: 'AccessToken' },
 )
 
-/** A token as Gitea's `AccessToken`. `secret`: the token itself, only in the answer to its creation. */
+/** Returns a token as Gitea's `AccessToken`. `secret`: the token itself, only in the answer to its creation. */
 export function accessTokenWire(
   token: Pick<TokenDocument, 'id' | 'name' | 'lastEight' | 'createdAt'> & { scopes: readonly string[] },
   { secret = '', usedAt = token.createdAt }: { secret?: string; usedAt?: string | undefined } = {},
@@ -43,8 +43,8 @@ export function accessTokenWire(
 }
 
 /**
- * The user in the path. The requester must be that user or a site admin, and must have signed in with the password:
- * otherwise a token with few scopes could create a token with all scopes.
+ * Returns the user in the path. The requester must be that user or a site admin, and must have signed in with the
+ * password: otherwise a token with few scopes could create a token with all scopes.
  * @throws Refused (unauthenticated, forbidden, not found)
  */
 export async function tokenOwner(
@@ -54,9 +54,7 @@ export async function tokenOwner(
 ): Promise<AccountDocument> {
   const requester = signedIn(request)
   if (request.tokenScopes !== null) {
-    throw new Refused(
-      refuse.unauthenticated('access tokens are managed with the password, by Basic authentication'),
-    )
+    throw new Refused(refuse.unauthenticated('access tokens require Basic authentication with the password'))
   }
   if (!requester.siteAdmin && requester.loginKey !== username.toLowerCase()) {
     throw new Refused(refuse.forbidden('only the user and site admins may manage the tokens of a user'))

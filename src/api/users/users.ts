@@ -9,7 +9,7 @@ export const UserWire = Type.Object(
   {
     id: Type.Integer(),
     login: Type.String(),
-    /** The name of `login` in older clients. */
+    /** The same as `login`, for older clients. */
     username: Type.String(),
     login_name: Type.String(),
     source_id: Type.Integer(),
@@ -51,7 +51,7 @@ export const UserSettingsWire = Type.Object(
   { title: 'UserSettings' },
 )
 
-/** An account as Gitea's `UserSettings`. */
+/** Returns an account as Gitea's `UserSettings`. */
 export function userSettingsWire(account: AccountDocument): Static<typeof UserSettingsWire> {
   const { fullName, description, location, website, showEmail } = account
   return {
@@ -78,7 +78,7 @@ export const EmailWire = Type.Object(
   { title: 'Email' },
 )
 
-/** The addresses of a user as Gitea's `Email`. Only a site admin or a provider gives the primary one. */
+/** Returns the addresses of a user as Gitea's `Email`. Only a site admin or a provider sets the primary one. */
 export function emailWires({ id, login, email, emails }: AccountDocument): Static<typeof EmailWire>[] {
   const of = { user_id: id, username: login }
   return [
@@ -90,8 +90,8 @@ export function emailWires({ id, login, email, emails }: AccountDocument): Stati
 export const UsernameParams = Type.Object({ username: Type.String() })
 
 /**
- * An account as Gitea's `User`. Only the account itself and site admins see its e-mail address and whether it is a
- * site admin: `viewer` is the account that asks.
+ * Returns an account as Gitea's `User`. Only a `viewer` who is the account itself or a site admin sees its hidden e-mail
+ * address and whether it is a site admin.
  */
 export function userWire(
   account: AccountDocument,
@@ -100,7 +100,7 @@ export function userWire(
 ): Static<typeof UserWire> {
   const full = viewer !== null && !account.deleted && (viewer.siteAdmin || viewer.id === account.id)
   return {
-    // Gitea's user who stands for those who are gone.
+    // The id of Gitea's user `Ghost`, which stands for deleted users.
     id: account.deleted ? -1 : account.id,
     login: account.login,
     username: account.login,
@@ -127,7 +127,7 @@ export function userWire(
   }
 }
 
-/** The address that others see, and that the commits have which the server makes for the account. */
+/** Returns the address that other users and the account's commits by the server show. */
 export function shownEmail(
   account: Pick<AccountDocument, 'login' | 'email' | 'showEmail'>,
   publicUrl: string,
@@ -135,7 +135,7 @@ export function shownEmail(
   return account.showEmail && account.email !== '' ? account.email : noReplyAddress(account.login, publicUrl)
 }
 
-/** The users with these addresses, by the address: their own, or the one that is shown instead. */
+/** Returns the users with these addresses, by address: their own or the no-reply address. */
 export async function usersByEmail(
   { views, publicUrl }: Pick<Services, 'views' | 'publicUrl'>,
   emails: readonly string[],
@@ -156,7 +156,7 @@ export async function usersByEmail(
   ])
 }
 
-/** The address that is shown instead of the account's own one. */
+/** Returns the address that replaces the account's own address. */
 export function noReplyAddress(login: string, publicUrl: string): string {
   if (parsed.publicUrl !== publicUrl) {
     parsed = { publicUrl, host: URL.canParse(publicUrl) ? new URL(publicUrl).hostname : 'localhost' }
@@ -164,10 +164,10 @@ export function noReplyAddress(login: string, publicUrl: string): string {
   return `${login.toLowerCase()}@noreply.${parsed.host}`
 }
 
-/** The URL that was parsed last: all users of a list have the same one. */
+/** The last parsed URL: all users of a list have the same one. */
 let parsed = { publicUrl: '', host: 'localhost' }
 
-/** Users on the wire by their ids, read with one look-up. Unknown ids are left out. */
+/** Returns users on the wire by their ids, with one look-up. Unknown ids are left out. */
 export async function usersById(
   services: Pick<Services, 'views' | 'publicUrl'>,
   ids: readonly (number | undefined)[],
@@ -178,19 +178,19 @@ export async function usersById(
   return new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)]))
 }
 
-/** The account with that login; case does not matter. @throws Refused (not found) */
+/** Returns the account with that login, ignoring case. @throws Refused (not found) */
 export async function accountNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
   if (account === undefined) throw notFoundIn(services.views.accounts, 'user not found')
   return account
 }
 
-/** The id of the account with that login; 0, which is never an id, for an unknown login. */
+/** Returns the id of the account with that login; 0, which is never an id, for an unknown login. */
 export async function accountIdNamed({ views }: Pick<Services, 'views'>, login: string): Promise<number> {
   return (await views.accounts.findOne({ loginKey: login.toLowerCase() }))?.id ?? 0
 }
 
-/** The user with that login; an organization is not a user. @throws Refused (not found) */
+/** Returns the user with that login; an organization is not a user. @throws Refused (not found) */
 export async function userNamed(services: Services, login: string): Promise<AccountDocument> {
   const account = await accountNamed(services, login)
   if (account.kind !== 'user') throw notFoundIn(services.views.accounts, 'user not found')

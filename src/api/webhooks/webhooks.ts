@@ -1,4 +1,4 @@
-/** Webhooks on the wire, whose they are, and the look-up of the webhook in a path. */
+/** Webhooks on the wire, and the look-ups of the webhook in a path and of its owner. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { repositoryAt } from '../../access/repository-access.ts'
@@ -18,7 +18,7 @@ import { RepositoryParams } from '../repositories/repositories.ts'
 
 const id = { id: Type.String() }
 
-/** The owner of the webhooks that a path names, with the paths of the list and of one webhook. */
+/** The kinds of owners, with the paths of their webhooks, and the parameters of the list and of one webhook. */
 export const WEBHOOK_OWNERS = [
   {
     scope: 'repository',
@@ -54,7 +54,7 @@ export const HookWire = Type.Object(
   { title: 'Hook' },
 )
 
-/** A webhook as Gitea's `Hook`. `config`: undefined when the store of the secrets has lost it. */
+/** Returns a webhook as Gitea's `Hook`. `config`: undefined when the store of the secrets has lost it. */
 function hookWire(
   { id, type, branchFilter, contentType, events, active, origin, updatedAt, createdAt }: WebhookDocument,
   config: WebhookConfig | undefined,
@@ -72,7 +72,7 @@ function hookWire(
   }
 }
 
-/** Webhooks in the given order. All their configurations are read with one look-up. */
+/** Returns webhooks in the given order. One look-up reads all configurations. */
 export async function hookWires(
   { secrets }: Pick<Services, 'secrets'>,
   hooks: readonly WebhookDocument[],
@@ -85,8 +85,8 @@ export async function hookWires(
 }
 
 /**
- * Returns the owner of the webhooks that the request's path names, for a requester who may see and change them: admins of a repository, admins
- * of an organization, users their own, site admins those of the site.
+ * Returns the owner of the webhooks in the request's path. Requires an admin of the repository or organization, the user,
+ * or a site admin for webhooks of the site. @throws Refused
  */
 export async function webhookScopeFor(
   services: Services,
@@ -106,7 +106,7 @@ export async function webhookScopeFor(
       const organization = await organizationFor(services, request, path.org ?? '')
       const { siteAdmin, memberships } = signedIn(request)
       if (!siteAdmin && memberships[`${organization.id}`] !== 'admin') {
-        throw new Refused(refuse.forbidden('only admins of the organization see and change its webhooks'))
+        throw new Refused(refuse.forbidden('only admins of the organization may see and change its webhooks'))
       }
       return { kind: 'owner', ownerId: organization.id }
     }
@@ -118,14 +118,14 @@ export async function webhookScopeFor(
   }
 }
 
-/** The number of the webhook in a path. @throws Refused (not found) when it is not a number */
+/** Returns the id in a path. @throws Refused (not found) when it is not a number */
 export function webhookIdOf(id: string): number {
   const number = pathNumber(id)
   if (number === undefined) throw new Refused(refuse.notFound('webhook not found'))
   return number
 }
 
-/** The webhook of that scope with that id. @throws Refused (not found) */
+/** Returns the owner's webhook with that id. @throws Refused (not found) */
 export async function webhookFor(
   { views }: Pick<Services, 'views'>,
   scope: WebhookScope,
@@ -136,7 +136,7 @@ export async function webhookFor(
   return hook
 }
 
-/** The name of the header `X-Gitea-Event`: several kinds of events have one. */
+/** Returns the value of the header `X-Gitea-Event`. Several kinds of events share one. */
 export function eventHeaderOf(event: HookEvent): string {
   switch (event) {
     case 'issue_assign':
@@ -181,7 +181,7 @@ export const DeliveryWire = Type.Object(
 
 const secondsOf = (ms: number) => wholeSeconds(new Date(ms).toISOString())
 
-/** A delivery. Neither what was sent nor what was answered is kept: it may have texts that are erased later. */
+/** Returns a delivery, without the request and the answer: they are not stored, because they may contain erased texts. */
 export function deliveryWire(delivery: WebhookDelivery): Static<typeof DeliveryWire> {
   const { id, event, state, statusCode, problem, attempts, durationMs, at, triedAt, notBefore } = delivery
   return {

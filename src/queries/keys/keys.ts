@@ -9,7 +9,7 @@ import {
   deployKeyWire,
   PublicKeyWire,
   publicKeyWire,
-  sshKeyShownTo,
+  sshKeyVisibleTo,
 } from '../../api/keys/keys.ts'
 import { RepositoryParams, repositoryPage } from '../../api/repositories/repositories.ts'
 import { UsernameParams, userNamed } from '../../api/users/users.ts'
@@ -50,7 +50,7 @@ export const keyQueryRoutes: Routes = (services) => {
       '/user/keys/:id',
       route('user', { params: KeyParams, response: { 200: PublicKeyWire } }),
       async (request) => {
-        const { key, owner } = await sshKeyShownTo(services, signedIn(request), request.params.id)
+        const { key, owner } = await sshKeyVisibleTo(services, signedIn(request), request.params.id)
         return publicKeyWire(key, owner, services.publicUrl())
       },
     )

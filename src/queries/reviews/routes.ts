@@ -9,7 +9,7 @@ import {
   reviewCommentWires,
   reviewFor,
   reviewWires,
-  shownReviews,
+  visibleReviews,
 } from '../../api/reviews/reviews.ts'
 import { clientOf } from '../../auth/requester.ts'
 import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
@@ -30,7 +30,7 @@ export function reviewQueryRoutes(services: Services): FastifyPluginAsyncTypebox
       async (request, reply) => {
         const { repository, pull } = await onPull(services, request, 'read')
         const { repoId, index } = pull
-        const filter = { repoId, index, ...shownReviews(request.requester) }
+        const filter = { repoId, index, ...visibleReviews(request.requester) }
         return sendPage(services, request, reply, { view: reviews, filter, sort: BY_ID }, (found) =>
           reviewWires(services, repository, found),
         )
