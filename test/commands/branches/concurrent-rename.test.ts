@@ -106,7 +106,7 @@ t.test('a merge that is under way ends in the old name, and the rename has its c
   t.equal((await made.merge(second)).status, 200)
 })
 
-t.test('of two renames of a branch at once, one is made', async (t) => {
+t.test('of two simultaneous renames of a branch, one succeeds', async (t) => {
   const made = await repository(t, 'two')
   await made.branch('topic', { a: 'a' })
   const index = await made.open('topic')

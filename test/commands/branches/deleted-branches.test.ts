@@ -113,7 +113,7 @@ t.test(
 )
 
 t.test(
-  'the branch of a merged pull request goes, and what builds on it moves to the default branch',
+  'deleting the branch of a merged pull request moves the pull requests based on it to the default branch',
   async (t) => {
     const made = await repository(t, 'stack')
     await made.branch('lower', { l: 'l' })
@@ -150,7 +150,7 @@ t.test('a scheduled merge ends with the head branch, and with the base branch', 
 })
 
 t.test(
-  'a branch that is deleted and pushed again: the pull request can be opened again, and stays',
+  'a pull request from a branch that is deleted and pushed again can be reopened, and stays open',
   async (t) => {
     const made = await repository(t, 'again')
     const sha = await made.branch('topic', { a: 'a' })

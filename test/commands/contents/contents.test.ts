@@ -117,7 +117,7 @@ t.test('a file is created, read, updated, renamed and deleted; each is a commit 
 })
 
 t.test(
-  'stale shas, existing files, missing files and bad paths are refused, and nothing changes',
+  'stale shas, existing files, missing files and invalid paths are refused, and nothing changes',
   async (t) => {
     const { repoId, send, git } = await newRepository('refusals')
     const files = [
@@ -192,7 +192,7 @@ t.test(
   },
 )
 
-t.test('many files are one commit; later changes see the earlier ones', async (t) => {
+t.test('a change of many files is one commit; later changes see the earlier ones', async (t) => {
   const { repoId, send, git } = await newRepository('many')
   const { branch } = await hostedWork(t, server, { login: 'alice', repoId, fullName: 'alice/many' })
   await branch(
@@ -286,7 +286,7 @@ t.test('a pull request follows the branch that a commit of files moves', async (
   t.equal(data.changed_files, 2)
 })
 
-t.test('commits of the same branch at the same time are all made; of the same file, one is', async (t) => {
+t.test('simultaneous commits to one branch all succeed; of those to one file, one succeeds', async (t) => {
   const { send, git } = await newRepository('busy')
   const names = Array.from({ length: 8 }, (_, i) => `f${i}`)
   const made = await Promise.all(names.map((name) => send('POST', `/contents/${name}`, { content: '' })))
@@ -313,7 +313,7 @@ t.test('a retried request with an Idempotency-Key commits once', async (t) => {
   t.equal(await git('rev-list', '--count', 'main'), '2')
 })
 
-t.test('a large file is taken as it arrives, within the limit for bodies with files', async (t) => {
+t.test('a large file is stored as it arrives, within the limit for bodies with files', async (t) => {
   const { send, git } = await newRepository('large')
   // In base64 it exceeds the limit of bodies without files.
   const bytes = randomBytes(3_500_000)
@@ -372,7 +372,7 @@ t.test('writers of the base commit to the head branch of a fork that allows it',
   t.equal(data.changed_files, 2)
 })
 
-t.test('with a signing key the commits are signed, and a branch that wants that takes them', async (t) => {
+t.test('with a signing key the commits are signed, and branches that require it accept them', async (t) => {
   const { path, signers } = await makeKey(join(t.testdir({}), 'key'))
   const signing = await startTestServer(t, { SIGNING_KEY: path })
   const owner = await signing.as('alice')

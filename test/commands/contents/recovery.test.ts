@@ -45,7 +45,7 @@ const post = (server: TestServer, name: string) =>
     body: JSON.stringify({ content: 'YQ==' }),
   })
 
-t.test('a kill between any two steps of a commit leaves all of it or nothing', async (t) => {
+t.test('a kill between any two steps of a commit leaves the whole commit or nothing', async (t) => {
   const first = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'silent' })
   const alice = await first.as('alice')
   const ids = new Map<string, number>()

@@ -61,7 +61,7 @@ function copied(before: unknown, after: unknown): number {
 }
 
 t.test(
-  'an event of a large organization, or of a user with many tokens, changes little of what is known',
+  'an event of a large organization, or of a user with many tokens, copies little of the folded state',
   async (t) => {
     const many = 20_000
     const organization = { id: 1, login: 'big' }

@@ -46,7 +46,7 @@ const noise = (bytes: number) =>
   Buffer.from(Array.from({ length: bytes }, () => Math.floor(Math.random() * 256))).toString('base64')
 
 t.test(
-  'repositories have their size, admins see the largest first, and quotas refuse what is too much',
+  'repositories have a size, site admins see the largest repositories first, and quotas are enforced',
   async (t) => {
     const server = await startTestServer(t, { MAX_OWNER_BYTES: `${QUOTA}` })
     const alice = await server.as('alice')
@@ -120,7 +120,7 @@ t.test(
 )
 
 t.test(
-  'without room on the disk, pushes, files, forks and new repositories are refused, and nothing else',
+  'without space on the disk, pushes, files, forks and new repositories are refused, and nothing else',
   async (t) => {
     const server = await startTestServer(t)
     const alice = await server.as('alice')

@@ -198,7 +198,7 @@ t.test('every push is one event with the moved refs, and can be read at once', a
   )
 })
 
-t.test('a mirror brings heads, tags and notes, although refs of pull requests are refused', async (t) => {
+t.test('a mirror push creates heads, tags and notes, and refs of pull requests are refused', async (t) => {
   const { id, work } = await repository(t, 'mirror')
   await work.commit('Mine', { 'a.txt': 'a\n' })
   await work.git('tag', 'v1')
@@ -291,7 +291,7 @@ t.test('a compressed body is read, and an invalid one gives 400', async (t) => {
 })
 
 t.test(
-  'a push fails when the log cannot record it, and is recorded as soon as the log works again',
+  'a push that the log cannot record fails, and is recorded as soon as the log works again',
   async (t) => {
     const { id, work } = await repository(t, 'outage')
     const tip = await work.commit('Into the dark', { 'a.txt': 'a\n' })

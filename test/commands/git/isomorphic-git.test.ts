@@ -84,7 +84,7 @@ t.test('it clones, fetches and pushes: new, forward, forced, tags, deletions', a
   }
 })
 
-t.test('it shows why the server refuses', async (t) => {
+t.test('it shows the reason of a refusal', async (t) => {
   const name = await repository('refusing')
   const work = await clone(t, name)
   await work.commit('Mine')
@@ -99,7 +99,7 @@ t.test('it shows why the server refuses', async (t) => {
 })
 
 t.test(
-  'it begins an empty repository, with a branch of its own, and follows one that has moved',
+  'it initializes an empty repository, with its own branch, and follows a renamed repository',
   async (t) => {
     const name = await repository('begun', { auto_init: false })
     const work = await clone(t, name)

@@ -14,7 +14,7 @@ import { movesOf, REQUESTS } from './ref-requests.ts'
 /** One for each way to move a ref. The others are in `lost-moves.test.ts`. */
 const KILLED = REQUESTS.filter(({ what }) => what !== 'a commit to a new branch' && what !== 'a branch')
 
-t.test('a request that was killed after git moved its ref is found done by its retry', async (t) => {
+t.test('a retry finds that the killed request has already moved the ref', async (t) => {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-killed-moves-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
   const first = await startPulls(t, { DATA_DIR })

@@ -62,14 +62,14 @@ async function withPush(t: Parameters<typeof repository>[0], name: string, optio
   return { ...made, sha, moves, held: { fullName: `alice/${name}`, body } }
 }
 
-t.test('a push that is held half sent and then complete is taken', async (t) => {
+t.test('a push that pauses halfway and then completes is accepted', async (t) => {
   const { held, tip, sha } = await withPush(t, 'taken')
   const answer = await pushAround('carol', held, async () => undefined)
   t.match(answer, { status: 200, text: /ok refs\/heads\/topic/ })
   t.equal(await tip('topic'), sha)
 })
 
-t.test('access that was revoked while the pack was on its way refuses it', async (t) => {
+t.test('a push is refused when access is revoked while its pack arrives', async (t) => {
   const { held, tip, moves, call } = await withPush(t, 'revoked')
   const before = await moves()
   const answer = await pushAround('carol', held, () => call('alice', 'DELETE', 'collaborators/carol'))
@@ -78,7 +78,7 @@ t.test('access that was revoked while the pack was on its way refuses it', async
   t.equal(await moves(), before)
 })
 
-t.test('a repository that was made private while the pack was on its way refuses it', async (t) => {
+t.test('a push is refused when the repository becomes private while its pack arrives', async (t) => {
   const base = await repository(t, 'hidden', { writers: ['carol'] })
   const own = await base.fork('bob')
   const first = await own.branch('idea', { idea: 'x\n' })
@@ -93,7 +93,7 @@ t.test('a repository that was made private while the pack was on its way refuses
   t.equal(await own.tip('idea'), first)
 })
 
-t.test('a branch that was protected while the pack was on its way refuses it', async (t) => {
+t.test('a push is refused when its branch becomes protected while its pack arrives', async (t) => {
   const { held, tip, moves, protect } = await withPush(t, 'protected')
   const before = await moves()
   const answer = await pushAround('carol', held, () => protect('topic', { enable_push: false }))
@@ -102,7 +102,7 @@ t.test('a branch that was protected while the pack was on its way refuses it', a
   t.equal(await moves(), before)
 })
 
-t.test('a rule that git has not checked on the objects refuses the push, too', async (t) => {
+t.test('a push is refused by a rule that git has not checked on its objects, too', async (t) => {
   const { held, tip, protect } = await withPush(t, 'stricter')
   const answer = await pushAround('carol', held, () =>
     protect('topic', { enable_push: true, require_signed_commits: true }),
@@ -111,7 +111,7 @@ t.test('a rule that git has not checked on the objects refuses the push, too', a
   t.equal(await tip('topic'), undefined)
 })
 
-t.test('a token that was revoked while the pack was on its way refuses it', async (t) => {
+t.test('a push is refused when its token is revoked while its pack arrives', async (t) => {
   const { held, tip, moves } = await withPush(t, 'token')
   const before = await moves()
   const token = await addToken(server.url, 'carol')
@@ -126,7 +126,7 @@ t.test('a token that was revoked while the pack was on its way refuses it', asyn
   t.equal(await moves(), before)
 })
 
-t.test('a repository that was deleted while the pack was on its way refuses it', async (t) => {
+t.test('a push is refused when the repository is deleted while its pack arrives', async (t) => {
   const { held, moves } = await withPush(t, 'deleted')
   const before = await moves()
   const answer = await pushAround('carol', held, () => alice.repos.repoDelete('alice', 'deleted'))

@@ -5,7 +5,7 @@ import { startPulls } from '../pull-requests/pull-repository.ts'
 
 const { server, repository } = await startPulls(t)
 
-t.test('no branch or tag is made with a name that is read as a whole ref or as an id', async (t) => {
+t.test('no branch or tag may have a name that reads as a whole ref or as an id', async (t) => {
   const made = await repository(t, 'names')
   await made.branch('topic', { topic: 'x' })
   const work = await workTree(t, server.gitUrl('alice', 'alice/names'))

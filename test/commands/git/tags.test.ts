@@ -174,7 +174,7 @@ t.test('two attempts at the same time make one tag, and both answer with it', as
 })
 
 t.test(
-  'a protected tag is for those whom its protection names, on a push and over the API, admins included',
+  'only users whom its protection names control a protected tag, by push and API, admins included',
   async (t) => {
     const { repoId, work, branch, tip, call } = await repository(t, 'guarded', { writers: ['bob'] })
     await branch('topic', { a: 'a' })
@@ -223,7 +223,7 @@ t.test(
   },
 )
 
-t.test('a tag of files has the time at which it came, in whole seconds like all times', async (t) => {
+t.test('a tag of a tree or blob has the time of its creation, in whole seconds like all times', async (t) => {
   const { work, branch } = await repository(t, 'of-files')
   await branch('topic', { a: 'a' })
   await work.git('tag', 'directory', 'topic^{tree}')

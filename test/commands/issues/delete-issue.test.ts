@@ -208,7 +208,7 @@ t.test('a deleted issue is listed nowhere, and nothing counts it', async (t) => 
   t.match(await verifyServer(checked), { sound: true }, 'replayed from the log, everything is the same')
 })
 
-t.test('requests that race a deletion leave nothing that is listed', async (t) => {
+t.test('requests that race with a deletion leave nothing in lists', async (t) => {
   const { open, issues, repoId } = await repository('race')
   const index = await open({ title: 'Doomed' })
   const target = await open({ title: 'Target' })

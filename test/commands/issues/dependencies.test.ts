@@ -28,7 +28,7 @@ async function withPulls(t: Test, name: string, count: number, options: Reposito
   return made
 }
 
-t.test('a dependency is added, listed on both sides, and removed', async (t) => {
+t.test('a dependency is added, listed in both issues, and removed', async (t) => {
   const { changes, id, get } = await withPulls(t, 'app', 2)
   const meta = { owner: 'alice', repo: 'app', index: 2 }
   const added = await call('alice', 'POST', path('app', 1, 'dependencies'), meta)
@@ -65,7 +65,7 @@ t.test('a dependency is added, listed on both sides, and removed', async (t) => 
   t.strictSame(await changes(2), [])
 })
 
-t.test('blocks shows the same dependencies from the other side', async (t) => {
+t.test('blocks lists the same dependencies from the other issue', async (t) => {
   const { changes, id } = await withPulls(t, 'sides', 2)
   const blocks = path('sides', 2, 'blocks')
   t.match(await call('alice', 'POST', blocks, { index: 1 }), { status: 201, body: { number: 2 } })
@@ -183,7 +183,7 @@ t.test('a change needs write access to the blocked issue and read access to the 
   t.equal(await status('dave', 'DELETE', 'open', 'dependencies', there), 200)
 })
 
-t.test('an issue of an archived repository stays as it is, from whichever side', async (t) => {
+t.test('an issue of an archived repository does not change, from either side', async (t) => {
   await withPulls(t, 'live', 1)
   await withPulls(t, 'past', 1)
   const [there, here] = ['past', 'live'].map((repo) => ({ owner: 'alice', repo, index: 1 }))

@@ -86,7 +86,7 @@ t.test('issues.edit.1: 403 for others than the poster and writers, 404 without a
   }
 })
 
-t.test('issues.edit.2: a title applies when it is not empty, a body when it is there', async (t) => {
+t.test('issues.edit.2: a title applies when it is not empty, a body when it is present', async (t) => {
   const { edit, get, events } = await bobsIssue('texts')
   const { data, status } = await bob.repos.issueEditIssue('alice', 'texts', 1, {
     title: ' New ',

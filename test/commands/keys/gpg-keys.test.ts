@@ -145,7 +145,7 @@ t.test('a key names an address of its owner, has one owner, and may be removed',
   t.equal(await statusOf(add(alice, key)), 201, 'a removed key is free')
 })
 
-t.test('a signature of the token verifies a key, with whatever addresses', async (t) => {
+t.test('a signature of the token verifies a key with any addresses', async (t) => {
   const [key, known] = [await newKey('else@example.org'), await newKey(bobsMail)]
   const refused = await server.fetch('bob', '/api/v1/user/gpg_keys', {
     method: 'POST',

@@ -67,7 +67,7 @@ t.test('a label of a repository is made, read, changed and deleted', async (t) =
   t.same((await alice.repos.issueListLabels('alice', 'crud')).data, [])
 })
 
-t.test('labels are listed by name, whatever its case, in pages', async (t) => {
+t.test('labels are listed by name, ignoring case, in pages', async (t) => {
   await repository('list')
   for (const name of ['beta', 'Alpha', 'delta', 'Gamma', 'alpha']) {
     await alice.repos.issueCreateLabel('alice', 'list', { name, color: '#fff' })
@@ -81,7 +81,7 @@ t.test('labels are listed by name, whatever its case, in pages', async (t) => {
   t.same(await names({ page: 9, limit: 2 }), [[], '5'])
 })
 
-t.test('labels of an organization are its own', async (t) => {
+t.test('an organization has its own labels', async (t) => {
   await organization('acme')
   await repository('apart')
   const { data: label, status } = await bob.orgs.orgCreateLabel('acme', { name: 'wide', color: '#00aabb' })

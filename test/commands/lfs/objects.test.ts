@@ -24,7 +24,7 @@ async function newRepository(name: string, options: { private?: boolean } = {}) 
   return { id, dir, filesIn, ...lfsOf(server, `alice/${name}`) }
 }
 
-t.test('an object goes up and comes down by the addresses of a batch, and the log has it', async (t) => {
+t.test('an object is uploaded and downloaded at the URLs of a batch, and the log records it', async (t) => {
   const { id, batch, json, filesIn } = await newRepository('assets')
   const content = randomBytes(300_000)
   const object = objectOf(content)
@@ -120,7 +120,7 @@ function begin(path: string, object: { size: number }, bytes: string) {
   return request
 }
 
-t.test('an upload that breaks off leaves nothing, and can be sent again', async (t) => {
+t.test('an interrupted upload leaves nothing, and can be sent again', async (t) => {
   const { base, put, filesIn } = await newRepository('broken')
   const object = objectOf('a whole object')
   const request = begin(`${base}/objects/${object.oid}/${object.size}`, object, 'a who')
@@ -131,7 +131,7 @@ t.test('an upload that breaks off leaves nothing, and can be sent again', async 
   t.equal((await put('alice', 'a whole object')).status, 200)
 })
 
-t.test('many uploads of one object at the same time are one object', async (t) => {
+t.test('simultaneous uploads of one object store it once', async (t) => {
   const { put, get, filesIn } = await newRepository('same')
   const content = randomBytes(200_000)
   const answers = await Promise.all(Array.from({ length: 6 }, () => put('alice', content)))
@@ -155,7 +155,7 @@ t.test('a range request gives a part of an object, and a broken download can be 
 })
 
 t.test(
-  'a user without read access learns nothing of the objects, and without write access adds none',
+  'a user without read access learns nothing about objects, and without write access adds none',
   async (t) => {
     const hidden = await newRepository('hidden', { private: true })
     const open = await newRepository('open')
@@ -178,7 +178,7 @@ t.test(
   },
 )
 
-t.test('the actions of a batch work with their headers alone: some clients send no others', async (t) => {
+t.test('the actions of a batch work with their own headers: some clients send no others', async (t) => {
   const { batch } = await newRepository('headers', { private: true })
   const content = 'by its headers'
   const object = objectOf(content)
@@ -199,7 +199,7 @@ t.test('the actions of a batch work with their headers alone: some clients send 
   t.strictSame(Object.keys(open?.download ?? {}), ['href'], 'an anonymous client has none')
 })
 
-t.test('a token needs the scope of what it does', async (t) => {
+t.test('a token needs the scope of each operation', async (t) => {
   const { put, base } = await newRepository('scopes')
   await put('alice', 'there')
   const object = objectOf('there')

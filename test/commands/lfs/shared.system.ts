@@ -12,7 +12,7 @@ import { until } from '../../until.ts'
 import { lfsOf, objectOf } from './lfs-client.ts'
 import { ART_PULL, artFromFork, textOf } from './lfs-fixture.ts'
 
-t.test('kill -9 between a merge, its objects and their record leaves them to the next start', async (t) => {
+t.test('after kill -9 between a merge, its objects and their record, a start completes them', async (t) => {
   const DATA_DIR = await temporaryDirectory(t)
   const first = await startTestServer(t, { DATA_DIR })
   const { alice, baseId } = await artFromFork(t, first)
@@ -31,7 +31,7 @@ t.test('kill -9 between a merge, its objects and their record leaves them to the
   t.equal(await textOf(last, 'alice/app', 'merged'), 'merged')
 })
 
-t.test('on EventStoreDB and MongoDB, two nodes with one DATA_DIR are one for large files', async (t) => {
+t.test('on EventStoreDB and MongoDB, two nodes with one DATA_DIR share large files', async (t) => {
   const stores = await sharedStores(t)
   const one = await startTestServer(t, { ...stores, NODE_NAME: 'one' })
   const two = await startTestServer(t, { ...stores, NODE_NAME: 'two' })

@@ -28,7 +28,7 @@ t.test('a milestone is made once, with its title trimmed', async (t) => {
   }
 })
 
-t.test('a due date is any RFC 3339 date-time and is kept as the moment that it is', async (t) => {
+t.test('a due date is any RFC 3339 date-time, and its instant is stored', async (t) => {
   const { given } = specify(t, milestoneDecider)
   const dates = [
     ['2026-05-01T12:30:00Z', '2026-05-01T12:30:00.000Z'],

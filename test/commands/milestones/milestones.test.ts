@@ -169,7 +169,7 @@ t.test('users without write access change nothing', async (t) => {
   t.equal(await position(), before)
 })
 
-t.test('a bad milestone is refused by the field at fault and leaves no event', async (t) => {
+t.test('an invalid milestone is refused with the name of the field and leaves no event', async (t) => {
   await repository('bad')
   const { id } = await milestone('bad', { title: 'good' })
   const before = await position()

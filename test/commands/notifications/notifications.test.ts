@@ -157,7 +157,7 @@ t.test('marks: read, unread, pinned; filters, totals, pages', async (t) => {
   t.equal((await server.fetch(null, '/api/v1/notifications')).status, 401)
 })
 
-t.test('news of an old thread appear before hundreds of others, and pinned ones stay', async (t) => {
+t.test('news in an old thread appear before hundreds of other threads, and pinned ones stay', async (t) => {
   const { open, say, ofRepository } = await repository('busy')
   const [old, pinned, quiet] = [
     await open({ assignees: ['bob'] }),

@@ -150,7 +150,7 @@ t.test('an organization is deleted in the same way on EventStoreDB and MongoDB',
   await isDeletedWhole(t, server)
 })
 
-t.test('what an organization receives during its deletion is removed, or stops the deletion', async (t) => {
+t.test('what an organization receives during its deletion is removed, or prevents it', async (t) => {
   const server = await startTestServer(t)
   const call = caller(() => server)
   const { events, views } = server.services

@@ -75,7 +75,7 @@ async function hiddenAtNoTime(t: Test, environment: Record<string, string>, deat
   }
 }
 
-t.test('no repository of an organization that is hidden is shown to others, also not after a crash', (t) =>
+t.test('no repository of a hidden organization is visible to strangers, even after a crash', (t) =>
   hiddenAtNoTime(t, { DATA_DIR: t.testdir(), LOG_LEVEL: 'fatal' }, [1, 4, 7]),
 )
 

@@ -128,7 +128,7 @@ t.test('members and organizations are listed in pages', async (t) => {
   t.equal((await call('GET', '/users/one/orgs')).status, 404)
 })
 
-t.test('a private organization is 404 for others than members, a limited one for anonymous', async (t) => {
+t.test('a private organization is 404 to all but members, a limited one to anonymous requests', async (t) => {
   const { call, signUp, admin } = await identityApp(t)
   await signUp('alice', 'bob')
   await call('POST', '/orgs', { as: alice, body: { username: 'hidden', visibility: 'private' } })

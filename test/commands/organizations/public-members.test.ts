@@ -41,7 +41,7 @@ await call('alice', 'PUT', '/orgs/acme/members/bob', { permission: 'read' })
 const team = (await call('alice', 'POST', '/orgs/acme/teams', { name: 'readers' })).json.id
 await call('alice', 'PUT', `/teams/${team}/members/carol`)
 
-t.test('organization members: only public members are shown to people outside', async (t) => {
+t.test('organization members: strangers see only public members', async (t) => {
   for (const by of INSIDE) t.same(await seen(by), { ...ALL, public: [], bob: [204, 404] }, by)
   for (const by of OUTSIDE) t.same(await seen(by), NOBODY, `${by}`)
 })

@@ -444,7 +444,7 @@ t.test(
   },
 )
 
-t.test('pulls.edit.6: the old head and base are free for others, the new ones are not', async (t) => {
+t.test('pulls.edit.6: the old head and base are free for other pulls, the new ones are not', async (t) => {
   const { edit, open, tryOpen, branches, close } = await repository(t, 'claims')
   await branches('topic', 'next')
   await open('topic')
@@ -492,7 +492,7 @@ t.test('pulls.edit.6: a claim that a crash left blocks others for at most a minu
 })
 
 t.test(
-  'issues.edit.4: a close that a crash cut off before its claim ended blocks others for at most a minute',
+  'issues.edit.4: a close that a crash interrupted before its claim ended blocks others for at most a minute',
   async (t) => {
     const { edit, open, tryOpen, branches, get } = await repository(t, 'closed-by-half')
     await branches('topic', 'other')

@@ -134,7 +134,7 @@ async function ofCollaborator(t: Test, name: string) {
 }
 
 t.test(
-  'allow_maintainer_edit gives what its poster may give now: it ends when the poster no longer writes to the head repository',
+  'allow_maintainer_edit gives only what its poster may do now: it ends when the poster can no longer write to the head repository',
   async (t) => {
     const { collaborate, call: at, branch } = await ofCollaborator(t, 'given')
     const { work } = await contributor(t, 'carol', 'given')
@@ -172,7 +172,7 @@ t.test("the head's owner can always take allow_maintainer_edit back", async (t) 
 })
 
 t.test(
-  "the head's owner can always take allow_maintainer_edit back, also from a base that is closed to him",
+  "the head's owner can always clear allow_maintainer_edit, even without access to the base",
   async (t) => {
     const made = await repository(t, 'closed-base', { writers: ['carol', 'dave'], private: true })
     await made.writer('bob', 'read')

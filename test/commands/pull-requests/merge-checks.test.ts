@@ -97,7 +97,7 @@ t.test('merge.2: the reasons against a merge', async (t) => {
   t.equal(mergeRefusal(open, plain, protectedBy({})), undefined, 'a protection that asks for nothing')
 })
 
-t.test('merge.2: closed is not found, and what may not be merged is not allowed and says why', async (t) => {
+t.test('merge.2: a closed pull request is not found, and other refusals give the reason', async (t) => {
   t.match(mergeRefusal(fold(), plain, fine), { refused: 'notFound' })
   t.match(mergeRefusal(fold(opened(), closed), plain, fine), { refused: 'notFound', message: /closed/ })
   const notAllowed: [string, RegExp, PullState, MergeFacts][] = [

@@ -113,7 +113,7 @@ async function gitHeads({ work, dir }: PullRepository): Promise<string[]> {
   return (await work.git('--git-dir', dir, 'for-each-ref', format, 'refs/heads')).split('\n').sort()
 }
 
-t.test('the next start finishes a merge that was cut off at any point once, in any style', async (t) => {
+t.test('the next start finishes a merge that was interrupted at any point once, in any style', async (t) => {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-recovery-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
   const first = await startPulls(t, { DATA_DIR, LOG_LEVEL: 'silent' })

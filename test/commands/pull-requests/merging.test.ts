@@ -60,7 +60,7 @@ t.test('merge.2: a closed pull request gives 404 and stays closed', async (t) =>
   t.equal((await merge(index)).status, 200)
 })
 
-t.test('merge.2: readers, merged ones and works in progress give 405 with the reason', async (t) => {
+t.test('merge.2: readers, merged pull requests and works in progress give 405 with the reason', async (t) => {
   const { branches, open, merge, tip, edit } = await repository(t, 'refused', { writers: ['bob'] })
   await branches('a', 'b', 'c')
   const [a, b] = [await open('a'), await open('b', { title: 'WIP: later' })]
@@ -315,7 +315,7 @@ t.test('branches and files with any name that git allows are merged, deleted and
 })
 
 t.test(
-  'that a branch has moved, a pull request is merged and its branches are free is one append',
+  'the moved branch of a merge, the merged pull request and the claims that it frees are one append',
   async (t) => {
     const { branch, open, merge, repoId, tip } = await repository(t, 'at-once')
     await branch('topic', { a: 'a' })

@@ -166,7 +166,7 @@ t.test('pulls.create.4: an open duplicate gives 409 with its number', async (t) 
 })
 
 t.test(
-  'pulls.create.4: a closed pull request does not block its pair of branches; reopening beside an open twin is 409',
+  'pulls.create.4: a closed pull request does not block its pair of branches; reopening beside an open duplicate gives 409',
   async (t) => {
     const { tryOpen, open, branches, edit, get, call, changes, close } = await repository(t, 'closed-twin')
     await branches('topic', 'next')
@@ -211,7 +211,7 @@ t.test('pulls.create.4: of a reopening and ten duplicates at the same time, one 
 })
 
 t.test(
-  'pulls.create.4: an open twin (409) is found before unknown assignees (422) or milestones (404), in the order of the rules',
+  'pulls.create.4: an open duplicate (409) is found before unknown assignees (422) or milestones (404), in the order of the rules',
   async (t) => {
     const { tryOpen, open, branches } = await repository(t, 'order')
     await branches('topic', 'other')

@@ -352,7 +352,7 @@ t.test(
   },
 )
 
-t.test('scheduled merge: never on the checks of another commit: green, then rebased and red', async (t) => {
+t.test('scheduled merge: checks of another commit do not count, such as before a rebase', async (t) => {
   const { branch, open, merge, postStatus, get, typesOf, work } = await repository(t, 'rebased')
   const green = await branch('topic', { a: 'a' })
   await open('topic')
@@ -616,7 +616,7 @@ t.test('scheduled merge: one that is canceled during an attempt does not happen'
 })
 
 t.test(
-  'scheduled merge: a merge that was cut off gets its outcome first, and the schedule is kept',
+  'scheduled merge: an interrupted merge gets its outcome first, and the schedule is kept',
   async (t) => {
     const { branch, open, merge, postStatus, get, call, eventsOf, typesOf, repoId, work } = await repository(
       t,
@@ -675,7 +675,7 @@ t.test('scheduled merge: a head in a fork needs the checks of the base repositor
   t.equal(pull?.schedule, null)
 })
 
-t.test('scheduled merge: nothing is tried in a deleted repository', async (t) => {
+t.test('scheduled merge: no merge is attempted in a deleted repository', async (t) => {
   const { branch, open, merge, name, eventsOf } = await repository(t, 'deleted')
   await branch('topic', { a: 'a' })
   await open('topic')
@@ -768,7 +768,7 @@ t.test('scheduled merge: one that git fails repeatedly ends, with the reason', a
   })
 })
 
-t.test('schedule.2: survives a restart, and then sees a status from before it', async (t) => {
+t.test('schedule.2: a schedule survives a restart, and then sees a status from before it', async (t) => {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-scheduled-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
   const first = await startPulls(t, { DATA_DIR })

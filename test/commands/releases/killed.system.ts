@@ -15,7 +15,7 @@ const DEATHS = {
   recorded: /^append RefsUpdated - tag/,
 }
 
-t.test('after kill -9 at any step of a release, its retry makes it once, and at once', async (t) => {
+t.test('after kill -9 at any step of a release, its retry creates it once, and immediately', async (t) => {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-releases-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
   const first = await startTestServer(t, { DATA_DIR })

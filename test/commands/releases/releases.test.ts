@@ -200,7 +200,7 @@ t.test('an edit changes what it names; another tag may be taken when it has no r
   t.equal(await statusOf(bob.repos.repoEditRelease('alice', 'edits', id, { body: 'x' })), 403)
 })
 
-t.test('a release whose tag is deleted is a draft, until it is published again', async (t) => {
+t.test('a release whose tag is deleted becomes a draft, until it is published again', async (t) => {
   const { work, topic } = await released('untagged')
   await alice.repos.repoCreateRelease('alice', 'untagged', { tag_name: 'v0', target_commitish: 'topic' })
   const { data } = await alice.repos.repoCreateRelease('alice', 'untagged', {
@@ -246,7 +246,7 @@ t.test('deleting a release keeps its tag and removes its files', async (t) => {
   await until('its files are gone', async () => !(await isStored(server, three.uuid)))
 })
 
-t.test('files come by form or as the body itself, of any type, many at once', async (t) => {
+t.test('files are uploaded by form or as the body, of any type, many at once', async (t) => {
   await released('files')
   const { data } = await alice.repos.repoCreateRelease('alice', 'files', { tag_name: 'v1' })
   const id = data.id ?? 0
@@ -332,7 +332,7 @@ t.test('a release sent again with its Idempotency-Key is the same release', asyn
   t.equal((await events()).filter(({ type }) => type === 'ReleaseCreated').length, 1)
 })
 
-t.test('a start keeps the files of releases, and removes those whose event a crash prevented', async (t) => {
+t.test('a start keeps the files of releases, and removes files without an event', async (t) => {
   await released('orphans')
   const { data } = await alice.repos.repoCreateRelease('alice', 'orphans', { tag_name: 'v1', draft: true })
   const form = { attachment: new File(['x'], 'a.txt') }

@@ -114,7 +114,7 @@ t.test('approvals of an earlier state are stale, are ignored, or are dismissed w
   t.match(await merge(index), { status: 405 })
 })
 
-t.test('a scheduled merge goes when the approval arrives, and waits without it', async (t) => {
+t.test('a scheduled merge happens after the approval, and waits without it', async (t) => {
   const { branches, open, merge, protect, call, get, postStatus, typesOf } = await repository(
     t,
     'scheduled',

@@ -249,7 +249,7 @@ t.test('a late approval of an earlier commit with the same content counts', asyn
   t.equal((await merge(index)).status, 200)
 })
 
-t.test('a review that was drafted before a push is of the commit on which it was drafted', async (t) => {
+t.test('a review that was drafted before a push belongs to the commit of the draft', async (t) => {
   const { branch, open, protect, approve, merge, call } = await approvals(t, 'drafted')
   await protect('main', { required_approvals: 1, ignore_stale_approvals: true })
   const pulls = new Map<number, string>()

@@ -32,7 +32,7 @@ const blocked = { status: 405, message: /changes are requested by bob/ }
 const missing = { status: 405, message: /needs 1 official approvals and has 0/ }
 
 t.test(
-  'a rejection blocks until its reviewer gives another verdict, however often it is asked for',
+  'a rejection blocks until its reviewer gives another verdict, despite repeated requests',
   async (t) => {
     const { index, review, request, remove, merge, shown } = await reviewed(t, 'rejected')
     const { id } = await review('REQUEST_CHANGES')
@@ -61,7 +61,7 @@ t.test('an approval does not count while it is asked for again, and counts after
   t.equal((await merge(index)).status, 200)
 })
 
-t.test('to remove a request restores what it superseded, and nothing else', async (t) => {
+t.test('removing a request restores the verdict that it superseded, and nothing else', async (t) => {
   const { index, review, request, remove, merge, require, writer, shown } = await reviewed(t, 'restored')
   await require(1)
   const { id, official } = await review('APPROVED', 'dave')
@@ -76,7 +76,7 @@ t.test('to remove a request restores what it superseded, and nothing else', asyn
   t.match(await shown(id), { official: false })
 })
 
-t.test('to undo a dismissal restores a verdict that was requested again meanwhile', async (t) => {
+t.test('undoing a dismissal restores a verdict that was requested again meanwhile', async (t) => {
   const { index, review, request, remove, merge, dismiss, undismiss, require } = await reviewed(
     t,
     'undismissed',

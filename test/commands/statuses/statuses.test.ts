@@ -58,7 +58,7 @@ t.test('statuses of commits over HTTP', async (t) => {
   })
 
   await t.test(
-    'without a context it is "default", and a name means the commit that it means now',
+    'a missing context is "default", and a branch or tag stands for the commit that it names now',
     async (t) => {
       for (const name of [head.toUpperCase(), head.slice(0, 10), 'v%2F1', 'feature%2Fx']) {
         const answer = await post(name, { state: 'success' })
@@ -119,7 +119,7 @@ t.test('statuses of commits over HTTP', async (t) => {
     t.match((await get('commits/feature/x')).json, { sha: head }, 'the commit itself')
   })
 
-  await t.test('a branch that is named like a commit does not take its place', async (t) => {
+  await t.test('a branch with the name of a commit does not hide the commit', async (t) => {
     // A push cannot create such a branch any more. An older one still exists.
     await t.rejects(work.git('push', '-q', 'origin', `${first}:refs/heads/${head}`), /looks like the id/)
     const { data } = await alice.repos.repoGet('alice', 'app')
@@ -192,7 +192,7 @@ t.test('statuses of commits over HTTP', async (t) => {
     await alice.repos.repoEdit('alice', 'app', { private: false })
   })
 
-  await t.test('a post with an Idempotency-Key is done once, and on the commit that was meant', async (t) => {
+  await t.test('a post with an Idempotency-Key is done once, and on the original commit', async (t) => {
     const headers = { 'idempotency-key': 'once' }
     const total = (await get(`statuses/${first}`)).total
     const answers = [
@@ -238,7 +238,7 @@ t.test('statuses of commits over HTTP', async (t) => {
   })
 
   await t.test(
-    'reading by branch or full id starts no git process: it works with the repositories gone',
+    'reading by branch or full id starts no git process: it works without the repositories',
     async (t) => {
       const { gitDir } = server.services
       await rename(gitDir, `${gitDir}.away`)

@@ -348,7 +348,7 @@ t.test('delete: events stay, and the name becomes a ghost', async (t) => {
   t.equal((await call('admin', 'POST', 'admin/users', { ...again, username: 'judith' })).status, 201)
 })
 
-t.test('delete: a repository that is made meanwhile stops the deletion, or is not made', async (t) => {
+t.test('delete: a repository created meanwhile prevents the deletion, or is not created', async (t) => {
   const { events, views } = server.services
   const made = (login: string, name: string) => call(login, 'POST', 'user/repos', { name })
   const remove = (login: string) => call('admin', 'DELETE', `admin/users/${login}`)
@@ -430,7 +430,7 @@ t.test('delete: a repository that is made meanwhile stops the deletion, or is no
   t.equal((await made('rosa', 'mine')).status, 201)
 })
 
-t.test('delete: what a crash leaves to a user who is being deleted is removed', async (t) => {
+t.test('delete: leftovers of a crash are removed from a user who is being deleted', async (t) => {
   const { events, views } = server.services
   const { repoId: lent, name } = await repository(t, 'lent')
   t.equal((await call('alice', 'POST', 'orgs', { username: 'acme-late' })).status, 201)

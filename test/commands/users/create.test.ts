@@ -236,7 +236,7 @@ t.test('after a first start dies at any write, the next start creates one admin'
   }
 })
 
-t.test('of nodes that start together, only the one whose password is kept prints it', async (t) => {
+t.test('of nodes that start together, only the one whose password is stored prints it', async (t) => {
   const dir = t.testdir()
   const config = loadConfig({ DATA_DIR: dir })
   const events = openSqliteEventStore(join(dir, 'events.db'))
@@ -251,7 +251,7 @@ t.test('of nodes that start together, only the one whose password is kept prints
   t.equal(await isPassword(printed[0] ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
 })
 
-t.test('a node that another one has overtaken in its start does not print its password', async (t) => {
+t.test('a node that another one overtakes during the start does not print its password', async (t) => {
   const dir = t.testdir()
   const config = loadConfig({ DATA_DIR: dir })
   const events = openSqliteEventStore(join(dir, 'events.db'))
@@ -279,7 +279,7 @@ t.test('a node that another one has overtaken in its start does not print its pa
 })
 
 t.test(
-  'a new DATA_DIR on an old log says that the secrets are gone, and how to set a password',
+  'a start with a new DATA_DIR and an old log reports the lost secrets, and how to set a password',
   async (t) => {
     const dir = t.testdir()
     const events = openSqliteEventStore(join(dir, 'events.db'))

@@ -150,7 +150,7 @@ t.test('the last site admin who can sign in is not switched off, demoted or dele
     .thenEvents(gone)
 })
 
-t.test('a user who owns something is not deleted, and a deleted one makes no token', async (t) => {
+t.test('a user who owns something is not deleted, and a deleted one creates no token', async (t) => {
   const { given } = specify(t, userDecider)
   for (const owned of [{ repositories: 1 }, { organizations: 1 }]) {
     given(created)

@@ -79,7 +79,7 @@ t.test('branch protections over HTTP', async (t) => {
     t.equal(list.length, 2)
   })
 
-  await t.test('a rule that exists: 403; one that does not: 404', async (t) => {
+  await t.test('an existing rule gives 403, a missing one 404', async (t) => {
     t.match(await call('POST', '', { rule_name: 'main' }), {
       status: 403,
       json: { message: /already exists/ },
@@ -228,14 +228,14 @@ t.test('branch protections over HTTP', async (t) => {
     t.equal(await statusOf(alice.repos.repoListBranchProtection('alice', 'other')), 404)
   })
 
-  await t.test('a POST that is sent again makes one rule', async (t) => {
+  await t.test('a retried POST creates one rule', async (t) => {
     const headers = { 'idempotency-key': 'rule' }
     const one = await call('POST', '', { rule_name: 'once' }, headers)
     t.equal(one.status, 201)
     t.same(await call('POST', '', { rule_name: 'once' }, headers), one)
   })
 
-  await t.test('a rule that is removed is gone', async (t) => {
+  await t.test('a deleted rule is gone', async (t) => {
     t.equal(await statusOf(alice.repos.repoDeleteBranchProtection('alice', 'app', 'release/**')), 204)
     t.equal((await call('GET', '/release/**')).status, 404)
     t.equal((await call('DELETE', '/release%2F**')).status, 404)

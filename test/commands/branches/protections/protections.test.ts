@@ -126,7 +126,7 @@ t.test('a removed rule can be created again', async (t) => {
     .thenEvents(set('main'))
 })
 
-t.test('a repository that is gone or never was has no rules', async (t) => {
+t.test('a deleted or unknown repository has no rules', async (t) => {
   const { given } = specify(t, repositoryDecider)
   for (const events of [[], [created, deleted]]) {
     given(...events)
