@@ -167,7 +167,7 @@ t.test('an outage of EventStoreDB is one line in the log, and its end is one lin
   t.equal(lines.length, 1, lines.join(''))
   t.match(JSON.parse(lines[0] ?? ''), {
     reason: /^EventStoreDB/,
-    msg: /a store does not answer; until it does/,
+    msg: /a store does not answer; further lines about this are left out until it does/,
   })
   now += 60_000
   for (const call of over.splice(0)) call()

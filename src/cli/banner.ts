@@ -1,4 +1,4 @@
-/** The lines that a server prints when it is ready: its addresses, and what to do next. */
+/** The lines that a server prints when it is ready: its addresses, and the next steps. */
 import { existsSync } from 'node:fs'
 import type { AdminPassword } from '../commands/users/site-admin.ts'
 import { type Config, isShared, loadConfig } from '../config/config.ts'
@@ -6,9 +6,9 @@ import { projectFile } from '../storage/project-files.ts'
 import { serverUrl } from './running-server.ts'
 
 export interface Running {
-  /** Where it listens: `http://127.0.0.1:3000`. */
+  /** The URL on which it listens: `http://127.0.0.1:3000`. */
   listensAt: string
-  /** Where clients reach it. */
+  /** The URL for clients. */
   url: string
   grpcAddress: string
   metricsUrl: string | undefined
@@ -17,10 +17,10 @@ export interface Running {
 
 type Settings = Pick<Config, 'host' | 'publicUrl' | 'tlsCert' | 'dataDir' | 'eventStoreUrl' | 'mongodbUrl'>
 
-/** Without them, the demo finds the server. */
+/** The addresses that the demo uses by default. */
 const DEFAULTS = loadConfig({})
 
-/** In a clone, npm runs the commands. An image has no sources, and `mergelog` in its PATH. */
+/** In a clone, npm runs the commands. An image has no sources, but `mergelog` in its PATH. */
 const IN_CLONE = existsSync(projectFile('src'))
 
 /** `isClone`: whether it runs in a clone of the repository. */
@@ -31,7 +31,7 @@ export function bannerLines(
 ): string[] {
   const run = isClone ? 'npm run mergelog --' : 'mergelog'
   const port = new URL(listensAt).port
-  // The certificate is for another name than that of an address.
+  // The certificate is for the name in `url`, not for an address.
   const here = config.tlsCert === undefined ? listensAt : url
   const isEvery = config.host === '0.0.0.0' || config.host === '::'
   const { chosen, maybeLost } = adminPassword
@@ -45,7 +45,7 @@ export function bannerLines(
   const at = [...(isClone && options.length > 0 ? ['--'] : []), ...options].map((word) => ` ${word}`).join('')
   return [
     `Mergelog listens on ${listensAt}`,
-    ...(isEvery ? [`  network  on port ${port} of every address of this machine`] : []),
+    ...(isEvery ? [`  network  on port ${port} of all addresses of this machine`] : []),
     ...(url === listensAt ? [] : [`  clients  reach it at ${url} (PUBLIC_URL)`]),
     `  API      ${url}/api/v1      documentation ${url}/api/docs`,
     `  git      ${url}/{owner}/{repo}.git`,

@@ -1,17 +1,14 @@
-/**
- * Refuses debuggers of the server's process: any program of the machine could attach, with all permissions of the
- * server.
- */
+/** Refuses debuggers: any program of the machine could attach, and act with all permissions of the server. */
 import inspector from 'node:inspector'
 
 /**
- * Without a handler, SIGUSR1 makes Node listen for a debugger. Operators send it to programs that shall open their logs
- * again. Node has its own handler from its first moment, so one that it has opened before is closed.
+ * Without a handler, SIGUSR1 makes Node listen for a debugger. Operators send it to make programs reopen their logs. A
+ * debugger port that Node opened before this call is closed.
  */
 export function refuseDebuggers(): void {
   process.on('SIGUSR1', () => {})
   closeDebugger()
-  // A signal that Node has taken already may open it a moment later.
+  // A signal that Node has received already may open the port a moment later.
   setImmediate(closeDebugger)
 }
 

@@ -1,4 +1,4 @@
-/** Turns an error into the text that is printed before the process ends. */
+/** Formats an error for the end of the process. */
 import { inspect } from 'node:util'
 import { OperatorError } from '../errors/operator-error.ts'
 import { Refused } from '../errors/refusal.ts'
@@ -36,8 +36,8 @@ const MACHINE_PROBLEMS: ReadonlySet<SqliteFailure | undefined> = new Set([
 ])
 
 /**
- * Why a database file can't be opened or written; undefined for any other error. Only some errors name their
- * file; for the others the caller passes it.
+ * Describes why a database file can't be opened or written; undefined for other errors. The caller passes the name of
+ * the file, which not all errors have.
  */
 function fileProblem(error: unknown, file = 'a database in DATA_DIR'): string | undefined {
   if (!(error instanceof Error)) return undefined
@@ -54,10 +54,10 @@ export function openFile<T>(file: string, open: (file: string) => T): T {
   }
 }
 
-/** One line for a problem that the operator can fix. Any other error is a bug: its stack. */
+/** Returns one line for a problem that the operator can fix; the stack for other errors, which are bugs. */
 export function explain(error: unknown): string {
   if (error instanceof Error && isDiskFull(error)) {
-    return `mergelog: ${printable(`a disk is full: make room, and run it again (${error.message})`)}`
+    return `mergelog: ${printable(`a disk is full: free some space, and run the command again (${error.message})`)}`
   }
   const problem = fileProblem(error)
   if (problem !== undefined) return `mergelog: ${printable(problem)}`

@@ -30,7 +30,7 @@ export function discussionName(text: string): DiscussionName {
 }
 
 /**
- * Finds the issue or pull request with the log alone: the log has a claim stream for each name.
+ * Finds the issue or pull request in the log alone, by the claim streams of its names.
  * @throws CommandFailed when it does not exist
  */
 export async function findDiscussion(

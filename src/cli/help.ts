@@ -6,7 +6,7 @@ export const LOG_SETTINGS: readonly SettingName[] = ['DATA_DIR', 'EVENTSTORE_URL
 /** The settings of every command that also reads the read models. */
 export const STORE_SETTINGS: readonly SettingName[] = [...LOG_SETTINGS, 'MONGODB_URL']
 
-/** Examples, and the environment variables that the command reads. */
+/** Returns the examples, and the environment variables that the command reads. */
 export function usage(examples: readonly string[], environment: readonly SettingName[]): string {
   const read = settings.filter(({ name }) => environment.includes(name))
   const width = Math.max(...read.map(({ name }) => name.length))

@@ -1,9 +1,9 @@
 /** Hides warnings of Node that do not help an operator. Start errors are one line. */
 
-/** That the name of a TLS server is an address: the driver of EventStoreDB sends it so, and checks certificates by it. */
+/** Warning about an IP address as TLS server name: EventStoreDB's driver sends it and checks certificates by it. */
 const ADDRESS_AS_NAME = 'DEP0123'
 
-/** Shows all warnings but these as Node does. */
+/** Shows all other warnings as Node does. */
 export function hideKnownWarnings(): void {
   for (const show of process.listeners('warning')) {
     process.off('warning', show)

@@ -32,7 +32,7 @@ export async function requireLog({ dataDir, eventStoreUrl }: Config): Promise<vo
   }
 }
 
-/** Opens the log that the environment names. Throws the same errors as `requireLog`. */
+/** Opens the configured log. Throws the same errors as `requireLog`. */
 export async function openLog(config: Config): Promise<EventStore> {
   await requireLog(config)
   return open(config)
@@ -70,8 +70,7 @@ async function openSecrets(config: Config): Promise<ReadStore | undefined> {
 }
 
 /**
- * Runs `work` with the log that the environment names, its texts open, and closes it. Throws the same errors as
- * `requireLog`.
+ * Runs `work` with the configured log and its readable texts, then closes it. Throws the same errors as `requireLog`.
  */
 export async function withLog<T>(config: Config, work: (events: SealedStore) => Promise<T>): Promise<T> {
   const events = await openTexts(config)
@@ -100,10 +99,7 @@ async function open(config: Config): Promise<EventStore> {
   return writtenBy(config.nodeName, events)
 }
 
-/**
- * Opens the read models, and creates their store if needed. Does not keep the secrets open: no command needs
- * them.
- */
+/** Opens the read models, and creates their store if needed. Closes the secrets: no command needs them. */
 export async function openViews(
   config: Config,
   membership: Membership = aloneNode(config.nodeName),

@@ -1,6 +1,6 @@
 /**
- * Reduces the log of an outage of a store, a full disk or another host failure to two lines, its beginning and end,
- * although many requests and loops meet it.
+ * Reduces the log of an outage (a store, a full disk, another host failure) to two lines for its start and end,
+ * although many requests and loops fail.
  */
 import type { LoggerOptions } from 'pino'
 import { StoreUnavailable, StreamUnusable } from '../events/store/event-store.ts'
@@ -14,72 +14,72 @@ type Hook = NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']>
 
 interface Outage {
   began: number
-  /** When the store was last missed. */
-  missed: number
+  /** Time of the last failure. */
+  lastFailure: number
 }
 
 /** A failing component, and its log lines. */
-interface Trouble {
+interface Failure {
   /** Key of the outage. */
   what: string
   begins: string
   ends(seconds: number): { facts: object; message: string }
 }
 
-const DISK_FULL: Trouble = {
+const DISK_FULL: Failure = {
   what: 'disk',
-  begins: 'the disk is full; until there is room, no more lines about this',
+  begins: 'the disk is full; further lines about this are left out until it has space',
   ends: (seconds) => ({
     facts: { seconds },
-    message: `there is room on the disk again: it was full for ${seconds} s`,
+    message: `the disk has space again: it was full for ${seconds} s`,
   }),
 }
 
-const troubleOfMachine = (what: string): Trouble => ({
+const hostFailure = (what: string): Failure => ({
   what,
-  begins: `${what}; until that is over, no more lines about this`,
-  ends: (seconds) => ({ facts: { seconds }, message: `it is over, after ${seconds} s: ${what}` }),
+  begins: `${what}; further lines about this are left out until it ends`,
+  ends: (seconds) => ({ facts: { seconds }, message: `ended after ${seconds} s: ${what}` }),
 })
 
-/** Errors of a store begin with its name, or with the setting that names it. Those of the embedded ones are sentences. */
+/** Start of a store's error message: its name or setting, or a sentence for an embedded store. */
 const STORE = /^(?:EventStoreDB|MongoDB|EVENTSTORE_URL|MONGODB_URL|the event log|the read models)\b/
 
 /** Follow-up failures: this server is behind the others, or has lost its membership. */
-const OTHER: Trouble = {
+const OTHER: Failure = {
   what: 'other',
-  begins: 'requests are refused for now; until that is over, no more lines about this',
+  begins: 'requests are refused; further lines about this are left out until it ends',
   ends: (seconds) => ({
     facts: { seconds },
-    message: `no requests are refused any more, after ${seconds} s`,
+    message: `requests are accepted again, after ${seconds} s`,
   }),
 }
 
-/** Each damaged part of the log is a trouble of its own, and no outage of the store. */
-const damage = (what: string): Trouble => ({
+/** Each damaged part of the log is a separate failure, not an outage of the store. */
+const damage = (what: string): Failure => ({
   what,
   begins:
-    'the log is damaged: an operator must repair it ("mergelog verify" says how); no more lines about this',
+    'the log is damaged: an operator must repair it (see "mergelog verify"); further lines about this are left out',
   ends: (seconds) => ({
     facts: { damage: what, seconds },
-    message: `nobody meets this damage of the log any more, after ${seconds} s`,
+    message: `this damage of the log no longer causes errors, after ${seconds} s`,
   }),
 })
 
-function troubleOf(error: unknown): Trouble | undefined {
-  // Whatever failed: the disk may hold the log, too.
+function failureOf(error: unknown): Failure | undefined {
+  // Checked first: an error of the store may be caused by a full disk.
   if (isDiskFull(error)) return DISK_FULL
   const machine = hostFailureOf(error)
-  if (machine !== undefined) return troubleOfMachine(machine)
+  if (machine !== undefined) return hostFailure(machine)
   if (!(error instanceof StoreUnavailable)) return undefined
   if (error instanceof StreamUnusable) return damage(error.message)
   const [store] = STORE.exec(error.message) ?? []
   if (store === undefined) return OTHER
   return {
     what: store,
-    begins: 'a store does not answer; until it does, no more lines about this',
+    begins: 'a store does not answer; further lines about this are left out until it does',
     ends: (seconds) => ({
       facts: { store, seconds },
-      message: `a store answers again: it was missed for ${seconds} s`,
+      message: `a store answers again: it was unavailable for ${seconds} s`,
     }),
   }
 }
@@ -91,15 +91,15 @@ export function oneLinePerOutage(
 ): Hook {
   const outages = new Map<string, Outage>()
 
-  /** Calls `over` when the store was not missed for long enough. */
+  /** Calls `over` after `QUIET_MS` without failures. */
   function awaitEnd(what: string, outage: Outage, over: (outage: Outage) => void): void {
     later(
       () => {
-        if (now() - outage.missed < QUIET_MS) return awaitEnd(what, outage, over)
+        if (now() - outage.lastFailure < QUIET_MS) return awaitEnd(what, outage, over)
         outages.delete(what)
         over(outage)
       },
-      outage.missed + QUIET_MS - now(),
+      outage.lastFailure + QUIET_MS - now(),
     )
   }
 
@@ -107,18 +107,18 @@ export function oneLinePerOutage(
     const [first]: unknown[] = args
     const named = typeof first === 'object' && first !== null && 'err' in first ? first.err : undefined
     const error = first instanceof Error ? first : named
-    const trouble = troubleOf(error)
-    if (trouble === undefined || !(error instanceof Error)) return method.apply(this, args)
-    const { what, begins, ends } = trouble
+    const failure = failureOf(error)
+    if (failure === undefined || !(error instanceof Error)) return method.apply(this, args)
+    const { what, begins, ends } = failure
     const known = outages.get(what)
     if (known !== undefined) {
-      known.missed = now()
+      known.lastFailure = now()
       return
     }
-    const outage = { began: now(), missed: now() }
+    const outage = { began: now(), lastFailure: now() }
     outages.set(what, outage)
-    awaitEnd(what, outage, ({ began, missed }) => {
-      const { facts, message } = ends(Math.round((missed - began) / 1000))
+    awaitEnd(what, outage, ({ began, lastFailure }) => {
+      const { facts, message } = ends(Math.round((lastFailure - began) / 1000))
       this.warn(facts, message)
     })
     method.call(this, { reason: error.message }, begins)

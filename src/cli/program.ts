@@ -5,7 +5,7 @@ import { VERSION } from '../storage/version.ts'
 import { explain, WrongUse } from './explain.ts'
 import { printable } from './terminal.ts'
 
-/** The function that adds each command, in the order of the help. Only the named command's file is loaded. */
+/** Loads the function that adds a command, by name and in the order of the help. Only the named command is loaded. */
 const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
   ['serve', async () => (await import('./commands/serve.ts')).addServe],
   ['demo', async () => (await import('./commands/demo.ts')).addDemo],
@@ -28,7 +28,7 @@ const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
 const FAILED = 1
 const WRONG_USE = 2
 
-/** The program with the command that the arguments name. Without a known name: with all commands. */
+/** Returns the program with the named command, or with all commands without a known name. */
 async function program([name = '']: readonly string[]): Promise<Command> {
   const mergelog = new Command('mergelog')
     .description('Git repositories, pull requests and issues in which history is the database.')

@@ -3,7 +3,7 @@ import { Presets, SingleBar } from 'cli-progress'
 import type { Progress } from '../maintenance/backup/context.ts'
 
 interface Step extends Progress {
-  /** How many events the step has replayed so far, if it replays events. */
+  /** Number of events replayed so far, for a step that replays events. */
   events?: number
 }
 
@@ -20,7 +20,7 @@ export async function withProgressBar<T>(work: (onProgress: (step: Step) => void
     return await work((now) => {
       const { step, done, total } = now
       if (step !== current.name) {
-        // A new bar for each step: the remaining time is estimated per step.
+        // Each step has a new bar, because the remaining time is estimated per step.
         bar.start(Math.max(total, 1), 0, { step, counts: '' })
         current = { name: step, began: performance.now() }
       }

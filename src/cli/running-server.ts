@@ -9,10 +9,10 @@ import type { RebuildProgress } from '../projections/projector/rebuild.ts'
 import { type Check, checked, checkOf } from '../storage/checked-json.ts'
 import { CommandFailed } from './explain.ts'
 
-/** No server answers at the address. */
+/** Thrown when no server answers at the address. */
 export class NoServer extends CommandFailed {}
 
-/** A server that listens on every address is reached on this machine by that one. */
+/** Local address of a server that listens on every address. */
 const ADDRESSES_OF_ALL = new Map([
   ['0.0.0.0', '127.0.0.1'],
   ['::', '::1'],
@@ -31,9 +31,7 @@ export function serverUrl({
   )
 }
 
-/**
- * The `Authorization` header for a token, or for `admin` with a password. Undefined when neither is given.
- */
+/** Returns the `Authorization` header for a token, or for `admin` with a password; undefined without both. */
 export function authorizationOf(token: string | undefined, adminPassword: string | undefined) {
   if (token !== undefined) return `token ${token}`
   if (adminPassword === undefined) return undefined
@@ -67,7 +65,7 @@ const isFailed = checkOf(Type.Object({ failed: Type.String() }))
 const isErased = checkOf(ErasedWire)
 const isProblem = checkOf(Type.Object({ message: Type.String() }))
 
-/** The answer of a server that is stopping. */
+/** Status of a stopping server. */
 const STOPPING = 503
 
 const serverStopped = (cause?: unknown) =>
@@ -109,8 +107,8 @@ async function* progressOf<T>(url: string, authorization: string, body: object, 
 }
 
 /**
- * Erases the texts of an issue or pull request, or of one comment, on the server. With `dryRun` it resolves to the
- * texts to erase, otherwise to undefined.
+ * Erases the texts of an issue or pull request, or of one comment, on the server. Resolves to the
+ * texts to erase if `dryRun`, otherwise to undefined.
  * @throws NoServer when no server answers at the address
  * @throws CommandFailed when the server refuses, or has not finished it
  */
@@ -154,11 +152,11 @@ export async function askForEvidence(
 /** Sends a GET, or a POST with a body. @throws NoServer, or CommandFailed when the connection broke */
 async function send(url: string, authorization: string, body?: object): Promise<Response> {
   const headers = { authorization, 'content-type': 'application/json' }
-  const asking =
+  const answer =
     body === undefined
       ? fetch(url, { headers: { authorization } })
       : fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })
-  return asking.catch((error: unknown) => {
+  return answer.catch((error: unknown) => {
     const cause = error instanceof Error ? error.cause : undefined
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
     if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') throw serverStopped(error)
@@ -179,9 +177,7 @@ async function post(url: string, authorization: string, body: object): Promise<R
   throw new CommandFailed(`${url} answered ${answer.status}: ${messageIn(text).slice(0, 1000)}`)
 }
 
-/**
- * The message in the server's error answer. The whole text when something else answered, for example a proxy.
- */
+/** Returns the message in the server's error answer; the whole text of another one, for example of a proxy. */
 function messageIn(text: string): string {
   try {
     const problem: unknown = JSON.parse(text)
@@ -194,15 +190,15 @@ function messageIn(text: string): string {
 /** Yields complete lines; each ends with a line feed. @throws CommandFailed when the answer is cut off */
 async function* linesOf(answer: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
-  let rest = ''
+  let partialLine = ''
   try {
     for await (const chunk of answer) {
-      const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-      rest = lines.pop() ?? ''
+      const lines = (partialLine + decoder.decode(chunk, { stream: true })).split('\n')
+      partialLine = lines.pop() ?? ''
       yield* lines
     }
   } catch (error) {
     throw serverStopped(error)
   }
-  if (rest !== '') throw serverStopped()
+  if (partialLine !== '') throw serverStopped()
 }

@@ -5,10 +5,10 @@ import { limitReached } from '../errors/limits.ts'
 import { oneLinePerOutage } from './outage-log.ts'
 
 /** Maximum size of unread log lines, in bytes. Further lines are dropped and counted. */
-const MAX_HELD = 16 * 1024 * 1024
+const MAX_UNREAD = 16 * 1024 * 1024
 
-/** Size of a write, in characters. */
-const TOGETHER = 4096
+/** Minimum size of a write, in characters. */
+const MIN_WRITE = 4096
 const FLUSH_MS = 100
 
 const STANDARD_OUTPUT = 1
@@ -35,12 +35,17 @@ export async function openServerLog(
 }
 
 /**
- * Writes lines in batches of some kilobytes or 100 ms: single writes cost four times as much. It never waits for a
- * write, so that a slow reader cannot block the event loop. A normal exit or an error writes the rest, except for a
- * write in progress that the reader does not take. A killed process loses its last 100 ms.
+ * Writes lines in batches of 4 KB or 100 ms: single writes cost four times as much. Never waits for a write, so that a
+ * slow reader cannot block the event loop. A normal exit or an error writes pending lines, except when a write in
+ * progress is blocked. A killed process loses its last 100 ms.
  */
 function jsonLines(): DestinationStream {
-  const lines = destination({ dest: STANDARD_OUTPUT, sync: false, minLength: TOGETHER, maxLength: MAX_HELD })
+  const lines = destination({
+    dest: STANDARD_OUTPUT,
+    sync: false,
+    minLength: MIN_WRITE,
+    maxLength: MAX_UNREAD,
+  })
   lines.on('drop', () => limitReached('log_bytes'))
   // The reader has closed the log. The server continues without it.
   lines.on('error', () => undefined)

@@ -1,4 +1,4 @@
-/** Work that a running server does itself when there is one, and the command otherwise. */
+/** Work that a running server does, if any; otherwise the command. */
 import type { Config } from '../config/config.ts'
 import { DataDirInUse, lockDataDir } from '../storage/data-lock.ts'
 import { CommandFailed } from './explain.ts'
@@ -21,13 +21,13 @@ export interface ServerArguments {
 export async function* serverOrLocal<T>(
   config: Config,
   { url, token }: ServerArguments,
-  ask: (server: string, authorization: string) => AsyncGenerator<T>,
-  here: () => AsyncGenerator<T>,
+  onServer: (server: string, authorization: string) => AsyncGenerator<T>,
+  local: () => AsyncGenerator<T>,
 ): AsyncGenerator<T> {
   const authorization = authorizationOf(token, config.adminPassword)
   if (url !== undefined) {
     if (authorization === undefined) throw new CommandFailed(`${CREDENTIALS} is needed; see --help`)
-    yield* ask(url.replace(/\/+$/, ''), authorization)
+    yield* onServer(url.replace(/\/+$/, ''), authorization)
     return
   }
   // Check this before locking: the lock would leave a file in a mistyped directory.
@@ -38,10 +38,10 @@ export async function* serverOrLocal<T>(
   } catch (error) {
     if (!(error instanceof DataDirInUse)) throw error
     if (authorization === undefined) {
-      throw new CommandFailed(`${error.message}; if it is a server, ${CREDENTIALS} is needed to ask it`)
+      throw new CommandFailed(`${error.message}; if it is a server, ${CREDENTIALS} is needed to use it`)
     }
     try {
-      yield* ask(serverUrl(config), authorization)
+      yield* onServer(serverUrl(config), authorization)
     } catch (problem) {
       if (!(problem instanceof NoServer)) throw problem
       throw new CommandFailed(`${error.message}, but ${problem.message}. It may be ${OTHERS}`, {
@@ -51,27 +51,27 @@ export async function* serverOrLocal<T>(
     return
   }
   try {
-    yield* here()
+    yield* local()
   } finally {
     unlock()
   }
 }
 
-/** Does the same for work without progress. Resolves to its result. */
+/** Like `serverOrLocal`, for work without progress. Resolves to its result. */
 export async function runOnServerOrLocal<T>(
   config: Config,
   server: ServerArguments,
-  ask: (server: string, authorization: string) => Promise<T>,
-  here: () => Promise<T>,
+  onServer: (server: string, authorization: string) => Promise<T>,
+  local: () => Promise<T>,
 ): Promise<T> {
   const steps = serverOrLocal(
     config,
     server,
     async function* (url, authorization) {
-      yield await ask(url, authorization)
+      yield await onServer(url, authorization)
     },
     async function* () {
-      yield await here()
+      yield await local()
     },
   )
   for await (const done of steps) return done

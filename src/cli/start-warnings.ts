@@ -1,18 +1,18 @@
-/** Warnings at a start about settings that the operator may not have meant. */
+/** Warnings at start about probable mistakes in the environment. */
 import { settings } from '../config/setting-table.ts'
 
-/** Whether one text becomes the other by one letter more, less, another one, or two that change places. */
+/** Whether two texts differ by one added, missing or changed letter, or by two swapped ones. */
 export function isOneEditAway(one: string, other: string): boolean {
   if (one === other) return false
   const [shorter, longer] = one.length < other.length ? [one, other] : [other, one]
   const at = [...longer].findIndex((letter, i) => letter !== shorter[i])
-  const rest = longer.slice(at + 1)
-  if (longer.length > shorter.length) return rest === shorter.slice(at)
+  const remainder = longer.slice(at + 1)
+  if (longer.length > shorter.length) return remainder === shorter.slice(at)
   const [first = '', second = ''] = longer.slice(at)
-  return rest === shorter.slice(at + 1) || second + first + longer.slice(at + 2) === shorter.slice(at)
+  return remainder === shorter.slice(at + 1) || second + first + longer.slice(at + 2) === shorter.slice(at)
 }
 
-/** Returns a warning for each variable that looks like a misspelt setting. Shows no value: it may be a password. */
+/** Returns a warning for each variable that looks like a misspelt setting. Hides values: they may be passwords. */
 function misspelt(env: NodeJS.ProcessEnv): string[] {
   const known = new Set<string>(settings.map(({ name }) => name))
   return Object.keys(env).flatMap((given) => {

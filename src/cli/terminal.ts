@@ -3,23 +3,23 @@ import { styleText } from 'node:util'
 
 type Format = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'
 
-/** The text in a format, when the stream is a terminal that shows formats and NO_COLOR is not set. */
+/** Formats a text if the stream is a terminal with formats and NO_COLOR is not set. */
 export function styled(format: Format, text: string, stream: NodeJS.WriteStream = process.stdout): string {
   return styleText(format, text, { stream })
 }
 
-/** One line without control characters: text of other users must not control the terminal. */
+/** Returns one line without control characters: text of other users must not control the terminal. */
 export function printable(text: string): string {
   return text.replaceAll(/\s+/g, ' ').replaceAll(/\p{Cc}|\p{Bidi_Control}/gu, '\ufffd')
 }
 
-/** At most `width` characters. A longer text is cut and ends with an ellipsis. */
+/** Shortens a text to `width` characters, with an ellipsis at its end. */
 export function shortened(text: string, width: number): string {
   const characters = Array.from(text.slice(0, 2 * width + 2))
   return characters.length <= width ? text : `${characters.slice(0, Math.max(0, width - 1)).join('')}…`
 }
 
-/** How many characters fit on a line. Without a terminal: 120, which people can still read. */
+/** Width of a line, in characters. Without a terminal: 120. */
 export const lineWidth = () => process.stdout.columns ?? 120
 
 /** Pads the cells of each column to the same width, except in the last column. */
@@ -35,15 +35,15 @@ export function aligned(rows: readonly (readonly string[])[]): string[][] {
 export async function writeLines(lines: Iterable<string> | AsyncIterable<string>): Promise<void> {
   const { stdout } = process
   // Without a listener, a closed pipe would end the process with an error.
-  let gone = false
+  let isClosed = false
   const onError = (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
-    gone = true
+    isClosed = true
   }
   stdout.on('error', onError)
   for await (const line of lines) {
     await new Promise<void>((resolve) => stdout.write(`${line}\n`, () => resolve()))
-    if (gone) return
+    if (isClosed) return
   }
   stdout.off('error', onError)
 }

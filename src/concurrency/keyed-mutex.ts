@@ -18,9 +18,9 @@ export function sharedFailures(isShared: (error: unknown) => boolean) {
   let failed: { upTo: number; error: unknown } | undefined
   return <T>(work: () => Promise<T>): (() => Promise<T>) => {
     came += 1
-    const place = came
+    const number = came
     return async () => {
-      if (failed !== undefined && place <= failed.upTo) throw failed.error
+      if (failed !== undefined && number <= failed.upTo) throw failed.error
       try {
         return await work()
       } catch (error) {
@@ -48,22 +48,22 @@ export function createKeyedMutex(
   limits?: MutexLimits,
   isShared: (error: unknown) => boolean = () => false,
 ): KeyedMutex {
-  const queues = new Map<string, { last: Promise<unknown>; place: ReturnType<typeof sharedFailures> }>()
+  const queues = new Map<string, { last: Promise<unknown>; guard: ReturnType<typeof sharedFailures> }>()
 
   async function runExclusive<T>(key: string, work: () => Promise<T>): Promise<T> {
     const deadline = limits === undefined ? Number.POSITIVE_INFINITY : performance.now() + limits.timeoutMs
     const queue = queues.get(key)
-    const place = queue?.place ?? sharedFailures(isShared)
-    const placed = place(work)
+    const guard = queue?.guard ?? sharedFailures(isShared)
+    const guarded = guard(work)
     const mine =
       queue === undefined
-        ? placed()
+        ? guarded()
         : queue.last.then(() => {
             if (limits !== undefined && performance.now() > deadline) throw limits.timeoutError(key)
-            return placed()
+            return guarded()
           })
     const settled = mine.catch(() => {})
-    queues.set(key, { last: settled, place })
+    queues.set(key, { last: settled, guard })
     try {
       return await mine
     } finally {

@@ -2,7 +2,7 @@
  * Runs a process from its checkpoint, on one server at a time and event by event. A failure is retried. An unreadable
  * event stops the process.
  */
-import { setTimeout as delay, setImmediate as yieldToLoop } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextIteration } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { releasableSignal } from '../concurrency/releasable-signal.ts'
 import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
@@ -190,7 +190,7 @@ export function createProcessRunner(
             position = recorded.position
             if (signal.aborted) break
             // Some reactions wait only for memory, and one push may bring fifty events.
-            if (isToDo && recorded !== batch.at(-1)) await yieldToLoop()
+            if (isToDo && recorded !== batch.at(-1)) await nextIteration()
           }
           // Skipping an event again is cheap: the checkpoint is written after each reaction, and once per many skipped
           // events.

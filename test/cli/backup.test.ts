@@ -97,7 +97,7 @@ t.test(
     const directory = join(place, 'lacking')
     await rm(join(settled.dataDir, 'git', '2.git'), { recursive: true })
     const answer = await run(settled.dataDir, ['backup', directory, '--json'])
-    t.match(answer, { code: 1, stderr: /the backup is made, but DATA_DIR lacks .*: git\/2\.git\n$/ })
+    t.match(answer, { code: 1, stderr: /the backup is written, but DATA_DIR lacks .*: git\/2\.git\n$/ })
     t.match(JSON.parse(answer.stdout), { missing: ['git/2.git'] })
     t.ok((await readdir(directory)).includes('manifest.json'))
   },

@@ -54,7 +54,7 @@ t.test('with PUBLIC_URL the banner says where it listens and where clients reach
 
 t.test('a server that listens on every address says so', async (t) => {
   const all = loadConfig({ DATA_DIR: '/data', HOST: '0.0.0.0' })
-  t.match(said(running, all), /\n {2}network {2}on port 3000 of every address of this machine\n/)
+  t.match(said(running, all), /\n {2}network {2}on port 3000 of all addresses of this machine\n/)
 })
 
 t.test('until the first sign-in, each start prints how to set a new password', async (t) => {

@@ -7,8 +7,8 @@ t.test('a command that meets a full disk says in one line that it is full, and w
   const inStore = new StoreUnavailable('the log', { cause: new Error('database or disk is full') })
   t.equal(
     explain(inFile),
-    'mergelog: a disk is full: make room, and run it again (ENOSPC: no space left on device, write)',
+    'mergelog: a disk is full: free some space, and run the command again (ENOSPC: no space left on device, write)',
   )
-  t.equal(explain(inStore), 'mergelog: a disk is full: make room, and run it again (the log)')
+  t.equal(explain(inStore), 'mergelog: a disk is full: free some space, and run the command again (the log)')
   t.end()
 })

@@ -81,7 +81,7 @@ t.test(
     const place = await temporaryDirectory(t)
     await rm(join(DATA_DIR, 'git', '2.git'), { recursive: true })
     const answer = await mergelog(['export', join(place, 'e'), '--json'], { DATA_DIR })
-    t.match(answer, { code: 1, stderr: /the export is made, but DATA_DIR lacks .*: git\/2\.git\n$/ })
+    t.match(answer, { code: 1, stderr: /the export is written, but DATA_DIR lacks .*: git\/2\.git\n$/ })
     t.match(JSON.parse(answer.stdout), { missing: ['git/2.git'] })
   },
 )

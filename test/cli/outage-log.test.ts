@@ -45,7 +45,7 @@ t.test('one outage is one line in the log, and one more with its duration when i
   t.equal(lines.length, 2)
   pass(60_000)
   t.match(lines.slice(2), [
-    /"store":"EventStoreDB","seconds":1000,"msg":"a store answers again: it was missed for 1000 s"/,
+    /"store":"EventStoreDB","seconds":1000,"msg":"a store answers again: it was unavailable for 1000 s"/,
     /"store":"MongoDB","seconds":0,/,
   ])
   log.error({ err: lost }, 'the next outage')
@@ -73,8 +73,8 @@ t.test('a full disk is one outage, whichever component detects it', async (t) =>
   }
   pass(60_000)
   t.match(lines, [
-    /"level":50,.*"reason":"the push can't be written to the journal".*"msg":"the disk is full; until there is room, no more lines about this"/,
-    /"seconds":100,"msg":"there is room on the disk again: it was full for 100 s"/,
+    /"level":50,.*"reason":"the push can't be written to the journal".*"msg":"the disk is full; further lines about this are left out until it has space"/,
+    /"seconds":100,"msg":"the disk has space again: it was full for 100 s"/,
   ])
   t.equal(lines.length, 2)
 })
@@ -93,8 +93,8 @@ t.test('a refusal without an outage of a store is not logged as one', async (t) 
   log.error({ err: new StoreUnavailable('stream issue-1.1 is written too slowly') }, 'no')
   pass(60_000)
   t.match(lines, [
-    /"reason":"this server is behind the others".*"msg":"requests are refused for now;/,
-    /"msg":"no requests are refused any more, after 0 s"/,
+    /"reason":"this server is behind the others".*"msg":"requests are refused;/,
+    /"msg":"requests are accepted again, after 0 s"/,
   ])
   t.equal(lines.length, 2)
   for (const line of lines) t.notMatch(line, /"store"/)

@@ -95,7 +95,7 @@ t.test(
         code: 1,
         stdout: '',
         stderr:
-          /^mergelog: DATA_DIR: another process.* uses \S+; if it is a server, MERGELOG_TOKEN or ADMIN_PASSWORD is needed to ask it\n$/,
+          /^mergelog: DATA_DIR: another process.* uses \S+; if it is a server, MERGELOG_TOKEN or ADMIN_PASSWORD is needed to use it\n$/,
       })
       t.match(await mergelog(['rebuild', '--url', PUBLIC_URL], { DATA_DIR }), {
         code: 1,

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import t from 'tap'
 import { createLoopScheduler } from '../../src/concurrency/event-loop.ts'
 import { createRecentUse } from '../../src/concurrency/recent-use.ts'
@@ -20,7 +20,7 @@ function steppedLoop() {
   async function round(): Promise<void> {
     loop.turn += 1
     for (const next of loop.next.splice(0)) next()
-    await nextTurn()
+    await nextIteration()
   }
   return {
     loop,
@@ -95,7 +95,7 @@ t.test('a key with much recent use waits behind other keys, and gets less of an 
   const begun = done.length
   ask('honest')
   t.match(done[begun], { key: 'honest' }, 'the rest of a turn is for the others, who do not wait')
-  await nextTurn()
+  await nextIteration()
   ask('other', 5)
   ask('third')
   t.equal(done.length, begun + 2, 'while the turn has time')
@@ -129,7 +129,7 @@ t.test('work on behalf of an account counts for it, not for the address', async 
   async function rest(): Promise<void> {
     while (loop.next.length > 0) {
       for (const next of loop.next.splice(0)) next()
-      await nextTurn()
+      await nextIteration()
     }
   }
   for (let i = 0; i < 100; i++) {
@@ -176,9 +176,9 @@ t.test('work keeps the abort signal of its client across an await', async (t) =>
       await Promise.resolve()
       t.equal(made, 0, 'nothing is made before somebody asks')
       seen.push(currentWorkSignal())
-      await awaitScheduled(nextTurn())
+      await awaitScheduled(nextIteration())
       seen.push(currentWorkSignal())
-      await nextTurn()
+      await nextIteration()
       seen.push(currentWorkSignal())
       resolve()
     })
@@ -199,7 +199,7 @@ t.test('work keeps the abort signal of its client across an await', async (t) =>
 
 t.test('callers that awaited the same promise each continue as their own work', async (t) => {
   const { continueAs, awaitScheduled, currentWorkKey, currentWorkSignal } = createLoopScheduler()
-  const shared = nextTurn()
+  const shared = nextIteration()
   const seen = new Map<string, unknown>()
   const expected = new Map<string, unknown>()
   const one = (name: string) => {
@@ -224,7 +224,7 @@ t.test('callers that awaited the same promise each continue as their own work', 
 
 t.test('sign-ins that end at the same moment keep their own accounts', async (t) => {
   const { scheduleWork, continueAs, currentWorkKey, currentWorkSignal } = createLoopScheduler()
-  const signIn = nextTurn()
+  const signIn = nextIteration()
   const seen: { account: string | undefined; gone: AbortSignal | undefined }[] = []
   const expected: typeof seen = []
   const request = (account: string) => {
@@ -261,11 +261,11 @@ t.test('work is attributed to its account, also after an await', async (t) => {
       seen.push(currentWorkKey())
       await Promise.resolve()
       seen.push(currentWorkKey())
-      await nextTurn()
+      await nextIteration()
       seen.push(currentWorkKey())
-      await awaitScheduled(nextTurn())
+      await awaitScheduled(nextIteration())
       seen.push(currentWorkKey())
-      await t.rejects(awaitScheduled(nextTurn().then(() => Promise.reject(new Error('failed')))), {
+      await t.rejects(awaitScheduled(nextIteration().then(() => Promise.reject(new Error('failed')))), {
         message: 'failed',
       })
       seen.push(currentWorkKey())

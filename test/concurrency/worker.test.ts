@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import t from 'tap'
 import { createWorker, type Work } from '../../src/concurrency/worker.ts'
 import type { Test } from '../commands/pull-requests/pull-repository.ts'
@@ -49,7 +49,7 @@ t.test('an account has one slot, and the account with the least run time is next
   void fair.add(of('bob', 'b1'))
   await begins('a1', 'b1')
   void fair.add(of('carol', 'c1'))
-  await nextTurn()
+  await nextIteration()
   end('a1')
   await begins('a1', 'b1', 'c1')
   end('c1')
@@ -120,7 +120,7 @@ t.test(
     void fair.add(of('alice', 'new'))
     held = undefined
     end('stored')
-    await nextTurn()
+    await nextIteration()
     held = 'here'
     await begins('stored', 'stored')
   },

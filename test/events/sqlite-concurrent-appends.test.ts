@@ -1,6 +1,6 @@
 /** Simultaneous appends to several streams, and their delivery to subscribers without a read of the file. */
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { chainProblem, STREAM_START } from '../../src/events/store/chain.ts'
 import {
@@ -155,11 +155,11 @@ t.test('appends that arrive during a transaction share the next one', async (t) 
     names.push(name)
   }
   const first = append('first')
-  await nextTurn()
+  await nextIteration()
   const others = Array.from({ length: 8 }, () => append('other'))
   const counting = (async () => {
     while (ended.length < 9) {
-      await nextTurn()
+      await nextIteration()
       turns += 1
     }
   })()
@@ -182,7 +182,7 @@ t.test('while another process holds the file, an append waits, and the event loo
   })
   for (let turn = 0; turn < 100; turn++) {
     t.equal((await all(store.readStream(stream))).length, 1)
-    await nextTurn()
+    await nextIteration()
   }
   t.notOk(isDone)
   other.exec('COMMIT')

@@ -1,5 +1,5 @@
 /** The contract of every read store. The test of each adapter runs this suite. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { StoreUnavailable } from '../../src/events/store/event-store.ts'
 import {
@@ -111,7 +111,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     async function* lists() {
       yield [put('a', { key: 'a', labels: ['x'] }), put('b', { key: 'b' })]
       yield []
-      await nextTurn()
+      await nextIteration()
       yield [put('a', { key: 'a', labels: ['y'] }, 2)]
       checkpoints.set('reader', { position: 2, version: 1 })
     }
@@ -128,7 +128,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     const error = new StoreUnavailable('no more changes')
     async function* lists() {
       yield [put('a', { key: 'a', rank: 2 }, 2), put('b', { key: 'b' }, 2)]
-      await nextTurn()
+      await nextIteration()
       throw error
     }
     const moved = new Map([['reader', { position: 2, version: 1 }]])
@@ -864,7 +864,7 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       t.equal(all.length, 300)
       reads += 1
       // An embedded store answers without an iteration of the event loop. Give the writer one.
-      await nextTurn()
+      await nextIteration()
     }
     await writes
     t.ok(reads > 0)

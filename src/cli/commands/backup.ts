@@ -15,7 +15,7 @@ import { printable, styled } from '../terminal.ts'
 
 const MAX_KEEP = 10_000
 
-/** Whether a store is a server. Then a backup is an export: only the files of DATA_DIR can be copied as they are. */
+/** Whether a store is a server. Then a backup is an export: only files of DATA_DIR can be copied. */
 export const usesServer = ({ eventStoreUrl, mongodbUrl }: Config) =>
   eventStoreUrl !== undefined || mongodbUrl !== undefined
 
@@ -41,7 +41,7 @@ export function contentsText({
   ].join('\n')
 }
 
-/** Makes a backup or an export and prints its contents. @throws CommandFailed also when DATA_DIR lacks files */
+/** Creates a backup or an export and prints its contents. @throws CommandFailed also when DATA_DIR lacks files */
 export async function makeCopy(
   name: 'Backup' | 'Export',
   make: (onProgress: (progress: Progress) => void) => Promise<BackupResult>,
@@ -58,7 +58,7 @@ export async function makeCopy(
 function requireNothingMissing(name: 'Backup' | 'Export', { missing }: BackupResult): void {
   if (missing.length === 0) return
   throw new CommandFailed(
-    `the ${name.toLowerCase()} is made, but DATA_DIR lacks files that the log names: ${firstOf(missing)}`,
+    `the ${name.toLowerCase()} is written, but DATA_DIR lacks files that the log names: ${firstOf(missing)}`,
   )
 }
 
@@ -113,17 +113,17 @@ function seriesLine({
 }: SeriesResult): string {
   const { linkedFiles, linkedBytes } = series ?? { linkedFiles: 0, linkedBytes: 0 }
   const contents = `${plural(events, 'event')}, ${plural(repositories, 'repository', 'repositories')}`
-  const size = `${plural(files, 'file')} with ${mebibytes(bytes)}, of them new ${files - linkedFiles} with ${mebibytes(bytes - linkedBytes)}`
+  const size = `${plural(files, 'file')} with ${mebibytes(bytes)}, ${files - linkedFiles} of them new with ${mebibytes(bytes - linkedBytes)}`
   const others = `${plural(kept.length, 'backup')} kept, ${removed.length} removed`
   return `${styled('green', 'Backup')} in ${printable(directory)}: ${contents}; ${size}; ${others}`
 }
 
-/** @throws CommandFailed when earlier backups are damaged, though the new one is complete */
+/** @throws CommandFailed when files are missing, or earlier backups are damaged */
 function requireSound(result: SeriesResult): void {
   const { damaged, missing, unusable } = result
   if (damaged.length > 0) {
     throw new CommandFailed(
-      `the backup is complete and has new copies of files that are damaged in the previous one; no backup was removed; "mergelog backup --check" reads them all: ${firstOf(damaged)}`,
+      `the backup is complete, with new copies of files that are damaged in the previous one; no backup was removed; check all of them with "mergelog backup --check": ${firstOf(damaged)}`,
     )
   }
   if (missing.length > 0) {
@@ -133,7 +133,7 @@ function requireSound(result: SeriesResult): void {
   }
   if (unusable.length === 0) return
   throw new CommandFailed(
-    `the backup is made, but these beside it are damaged or of a newer version, and were left alone: ${firstOf(unusable)}`,
+    `the backup is written, but other backups are damaged or of a newer version, and were not removed: ${firstOf(unusable)}`,
   )
 }
 
@@ -151,7 +151,7 @@ async function checkCommand(directory: string, { json, quiet }: Options): Promis
     throw new CommandFailed(`${plural(damaged, 'backup')} of ${checked.length} cannot be restored`)
 }
 
-/** Parses how many backups stay. @throws InvalidArgumentError */
+/** Parses the number of backups to keep. @throws InvalidArgumentError */
 function readKeep(text: string): number {
   const keep = Number(text)
   if (/^\d+$/.test(text) && keep >= 1 && keep <= MAX_KEEP) return keep
@@ -167,17 +167,21 @@ export function addBackup(program: Command): void {
   ]
   program
     .command('backup')
-    .description('copy log, read models, secrets, git and attachments, consistently; beside a running server')
-    .argument('<directory>', 'where to put the backup; new or empty, or with --keep where the backups are')
+    .description('copy log, read models, secrets, git and attachments consistently, also while a server runs')
+    .argument(
+      '<directory>',
+      'the new or empty directory of the backup; with --keep, the directory of all backups',
+    )
     .option(
       '--keep <n>',
-      'make a backup named for its time in the directory, and keep the n newest',
+      'create a backup in the directory, named for its time, and keep the n newest',
       readKeep,
     )
     .addOption(
-      new Option('--check', 'make none: read every file of a backup, or of all in the directory').conflicts(
-        'keep',
-      ),
+      new Option(
+        '--check',
+        'create no backup: check every file of a backup, or of all in the directory',
+      ).conflicts('keep'),
     )
     .option('--json', "print the backup's contents as JSON")
     .option('--quiet', 'with --keep or --check: print only problems')

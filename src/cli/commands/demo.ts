@@ -26,7 +26,7 @@ async function demo(options: DemoArguments): Promise<void> {
   const url = (options.url ?? serverUrl(config)).replace(/\/+$/, '')
   const health = await fetch(`${url}/healthz`).catch(() => undefined)
   if (health?.status !== 200) {
-    throw new CommandFailed(`no healthy server at ${url}: run "npm start" first, or name it by --url`)
+    throw new CommandFailed(`no healthy server at ${url}: run "npm start" first, or name it with --url`)
   }
   const address = options.grpc ?? `${new URL(url).hostname}:${config.grpcPort}`
   const server = { url, user, password, grpc: { address, isTls: config.grpcTlsCert !== undefined } }

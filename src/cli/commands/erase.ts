@@ -29,7 +29,7 @@ interface EraseArguments extends ServerArguments {
   dryRun?: boolean
 }
 
-/** How long the read models may take to come to the end of the log, in milliseconds. */
+/** Maximum time in which the read models reach the end of the log, in milliseconds. */
 const CATCH_UP_MS = 600_000
 
 /**
@@ -97,7 +97,7 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
     const issue = await findDiscussion(events, name)
     await projector.start()
     if (!(await projector.caughtUp(CATCH_UP_MS)))
-      throw new CommandFailed('the read models do not catch up with the log')
+      throw new CommandFailed('the read models did not catch up with the log in time')
     const rebuilder = createRebuild({
       events,
       generations,
@@ -134,17 +134,17 @@ async function eraseCommand(name: DiscussionName, options: EraseArguments): Prom
   const { comment, all = false } = options
   // An erasure is final, so a forgotten option must not erase all texts.
   if ((comment === undefined) !== all) throw new WrongUse('either --comment ID or --all is needed')
-  const wouldGo = await erase(name, options)
+  const preview = await erase(name, options)
   const { owner, repo, index } = name
   const what = comment === undefined ? 'all texts' : `comment ${comment}`
   const whose = `${what} of ${printable(`${owner}/${repo}#${index}`)}`
-  if (wouldGo === undefined) {
+  if (preview === undefined) {
     console.log(`${styled('green', 'Erased')} ${whose}`)
     return
   }
-  console.log(`Would erase ${whose}, in ${wouldGo.texts} events`)
-  const files = wouldGo.files.map((uuid) => `file ${printable(uuid)}`)
-  await writeLines([...wouldGo.comments.map((id) => `comment ${id}`), ...files])
+  console.log(`Would erase ${whose}, in ${preview.texts} events`)
+  const files = preview.files.map((uuid) => `file ${printable(uuid)}`)
+  await writeLines([...preview.comments.map((id) => `comment ${id}`), ...files])
 }
 
 function commentId(text: string): number {
@@ -160,7 +160,7 @@ export function addErase(program: Command): void {
     .summary('erase texts of an issue or a pull request for ever')
     .description(
       'erase all texts and files of an issue or a pull request that were posted until now, or those of one comment, for ' +
-        'ever; a running server does it. Texts in git and in backups stay.',
+        'ever; a running server does it. Texts in git and in backups remain.',
     )
     .argument(DISCUSSION, 'the issue or pull request', discussionName)
     .option('--comment <id>', 'only this comment', commentId)

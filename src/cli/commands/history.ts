@@ -42,10 +42,10 @@ async function* rows(found: AsyncIterable<RecordedEvent>) {
   const width = lineWidth()
   const cells = await Array.fromAsync(found, (event) => cellsOf(event, width))
   for (const [revision = '', at = '', who = '', type = '', data = ''] of aligned(cells)) {
-    // When names fill the line, drop the data, not the event type.
-    const room = Math.max(0, width - revision.length - at.length - who.length - type.length - 4)
+    // When names fill the line, drop the data rather than the event type.
+    const dataWidth = Math.max(0, width - revision.length - at.length - who.length - type.length - 4)
     const begin = `${styled('dim', `${revision} ${at}`)} ${who} ${styled('cyan', type)}`
-    yield room === 0 ? begin : `${begin} ${styled('dim', shortened(data, room))}`
+    yield dataWidth === 0 ? begin : `${begin} ${styled('dim', shortened(data, dataWidth))}`
   }
 }
 
@@ -64,7 +64,7 @@ export function addHistory(program: Command): void {
   program
     .command('history')
     .summary('print the events of an issue or a pull request')
-    .description('print the events of an issue or a pull request; beside a running server or without one')
+    .description('print the events of an issue or a pull request, with or without a running server')
     .argument(DISCUSSION, 'the issue or pull request', discussionName)
     .option('--type <types>', 'only events of these types, separated by commas')
     .option('--actor <login>', 'only events of this user')

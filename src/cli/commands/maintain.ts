@@ -27,7 +27,7 @@ interface MaintainArguments extends ServerArguments {
   json?: true
 }
 
-/** Maintains through the running server if there is one: it knows which repositories it is repacking. */
+/** Maintains through the running server, if any: it knows which repositories it is repacking. */
 async function* maintainAnywhere(
   repository: string | undefined,
   server: ServerArguments,
@@ -94,7 +94,7 @@ export function addMaintain(program: Command): void {
   const environment = ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...STORE_SETTINGS] as const
   program
     .command('maintain')
-    .description('repack git repositories now; a running server does it and goes on serving them')
+    .description('repack git repositories now; a running server does it while it serves them')
     .argument('[repository]', 'OWNER/REPO (default: all repositories)')
     .addOption(urlOption())
     .addOption(tokenOption("a site admin's token"))

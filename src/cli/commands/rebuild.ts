@@ -39,7 +39,7 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
   const events = await openTexts(config)
   try {
     const stopping = new AbortController()
-    // Each model that was rebuilt waits until its old documents may go.
+    // Each rebuilt model has a listener until its old documents are deleted.
     setMaxListeners(0, stopping.signal)
     // Log to standard error: standard output is for the result.
     const log = pino({ level: config.logLevel }, pino.destination(2))
@@ -70,7 +70,7 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
         signal: stopping.signal,
       })
       yield* rebuild(models)
-      // Those of a store that servers share stay for their queries. The servers remove them later.
+      // On a shared store, old documents remain for queries of other servers, which delete them later.
       await freeSpares(READ_MODELS)
     } finally {
       stopping.abort()

@@ -94,7 +94,7 @@ export function addReplay(program: Command): void {
     .command('replay')
     .summary('show an issue or a pull request as it was at any moment')
     .description(
-      'show an issue or a pull request as it was at any moment; beside a running server or without one. Its ' +
+      'show an issue or a pull request as it was at any moment, with or without a running server. Its ' +
         'labels, milestone and people are also shown as they were at that moment.',
     )
     .argument(DISCUSSION, 'the issue or pull request', discussionName)

@@ -27,7 +27,7 @@ export function printRestored(result: RestoreResult, what: string, { json }: { j
   if (json) console.log(JSON.stringify(result))
   else console.log(`${what} to ${printable(result.dataDir)}\n${contentsText(result)}`)
   if (result.replaced === undefined || json) return
-  console.log(`What was there is in ${printable(result.replaced)}; delete it when nobody needs it any more`)
+  console.log(`The replaced data is in ${printable(result.replaced)}; delete it when it is no longer needed`)
 }
 
 interface Options {
@@ -35,7 +35,7 @@ interface Options {
   yes?: true
 }
 
-/** @throws BackupProblem when a copy of a data directory is to be restored to a server */
+/** @throws BackupProblem for a copy of a data directory when a store is a server */
 async function restoreAny(config: Config, directory: string, options: Options): Promise<RestoreResult> {
   const manifest = await readManifest(directory)
   const { format } = manifest
@@ -63,8 +63,8 @@ async function mayReplace(dataDir: string, backup: Manifest, { json, yes }: Opti
   const present = await existingDataIn(dataDir).finally(unlock)
   if (present === undefined) return false
   const { log, repositories, bytes } = present
-  const said = log === undefined ? 'no log that can be read' : plural(log.events, 'event')
-  const has = `${said}, ${plural(repositories, 'repository', 'repositories')}, ${mebibytes(bytes)}`
+  const logText = log === undefined ? 'no readable log' : plural(log.events, 'event')
+  const has = `${logText}, ${plural(repositories, 'repository', 'repositories')}, ${mebibytes(bytes)}`
   const canAsk = process.stdin.isTTY && process.stderr.isTTY && !json
   if (!yes && !canAsk) {
     throw new CommandFailed(`DATA_DIR: ${dataDir} is not empty (it has ${has}); --yes replaces it`)
@@ -77,7 +77,7 @@ ${contentsText(backup)}`)
   if (yes) return true
   const line = createInterface({ input: process.stdin, output: process.stderr })
   const answer = await line
-    .question('Replace it? What is there now is kept beside it. [y/N] ')
+    .question('Replace it? The current data is moved to a subdirectory. [y/N] ')
     .finally(() => line.close())
   if (/^y(es)?$/i.test(answer.trim())) return true
   throw new CommandFailed('nothing was restored')
@@ -102,7 +102,7 @@ export function addRestore(program: Command): void {
   program
     .command('restore')
     .description('fill an installation from a backup, after checking every file')
-    .argument('<directory>', 'the directory of the backup, or one with dated backups: the newest is taken')
+    .argument('<directory>', 'the directory of the backup, or one with dated backups: the newest is used')
     .option('--yes', 'replace the contents of DATA_DIR without a question')
     .option('--json', 'print what was restored as JSON')
     .addHelpText('after', usage(examples, STORE_SETTINGS))

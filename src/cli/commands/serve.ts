@@ -22,12 +22,12 @@ export async function serve(): Promise<void> {
   // Import the server only here, so that the other commands start faster.
   const { startServer } = await import('../../server/server.ts')
   const server = await startServer(config, log)
-  // Registered before the first line is printed: its reader may stop the server at once.
+  // Registered before the first line is printed: a script that waits for it may stop the server at once.
   const stopped = untilSignal()
 
-  const say = isJsonAlone ? console.error : console.log
-  // In one write, so that log lines cannot come in between.
-  say(bannerLines(server, config).join('\n'))
+  const print = isJsonAlone ? console.error : console.log
+  // In one write, so that no log line comes in between.
+  print(bannerLines(server, config).join('\n'))
 
   await stopped
   const hurry = new AbortController()

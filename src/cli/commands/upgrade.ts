@@ -1,4 +1,4 @@
-/** `mergelog upgrade follow`: records the upgrades that a chain node shows. */
+/** `mergelog upgrade follow`: records the upgrades that a chain node reports. */
 import { type Command, InvalidArgumentError } from 'commander'
 import { loadConfig } from '../../config/config.ts'
 import type { UpgradeEvent } from '../../events/catalog/upgrade.ts'
@@ -126,10 +126,10 @@ export function addUpgrade(program: Command): void {
   const upgrade = program.command('upgrade').description('the upgrades of a chain').helpCommand(false)
   upgrade
     .command('follow')
-    .summary('record what a chain node shows of its upgrades')
+    .summary('record the upgrades that a chain node reports')
     .description(
-      "record what a chain node's HTTP gateway shows of its upgrades, as it changes; beside a running server " +
-        'or without one. Redirects are not followed. After an error it retries for ever, with growing pauses; ' +
+      "record the upgrades that a chain node's HTTP gateway reports, as they change, with or without a running " +
+        'server. Redirects are not followed. After an error it retries for ever, with growing pauses; ' +
         'it honours `Retry-After` up to ten minutes.',
     )
     .requiredOption(

@@ -63,7 +63,7 @@ async function verify(signal: AbortSignal, { deep, checkpoints }: Wanted): Promi
         ...(readStore && { readStore }),
         models: READ_MODELS,
         scratchDir: tmpdir(),
-        // Beside servers it may run where their files are not.
+        // On a shared store, this machine may lack the files of the servers.
         ...(existsSync(join(dataDir, 'git')) && { dataFiles: { dataDir, deep } }),
         checkpoints,
         files: fileChecks(files, AbortSignal.any([signal, ended.signal])),
@@ -80,7 +80,7 @@ async function verify(signal: AbortSignal, { deep, checkpoints }: Wanted): Promi
   }
 }
 
-/** The report; also when the log can't be opened. */
+/** Returns the report, also when the log can't be opened. */
 async function verifyReport(signal: AbortSignal, wanted: Wanted): Promise<VerifyReport> {
   try {
     return await verify(signal, wanted)
@@ -142,7 +142,7 @@ function differenceIn({ log, views, files }: VerifyReport): string | undefined {
     const lines = log.lostTexts.map(
       ({ stream, revision, position, problem }) => `position ${position}, ${stream}@${revision}: ${problem}`,
     )
-    return `the log is sound, but ${lines.length} of its texts are lost; restore the secrets from a backup. ${lines.join('; ')}`
+    return `the log is sound, but the keys of ${lines.length} of its texts are lost; restore the secrets from a backup. ${lines.join('; ')}`
   }
   if (log.lost !== undefined) {
     const lines = log.lost.map(
@@ -160,7 +160,7 @@ function differenceIn({ log, views, files }: VerifyReport): string | undefined {
   const problems = files?.problems ?? []
   if (problems.length === 0) return undefined
   const lines = problems.map(({ path, problem }) => `${path}: ${problem}`)
-  return `log and read models are sound, but ${lines.length === 1 ? 'a file is' : 'files are'} not as the log says; restore from a backup. ${lines.join('; ')}`
+  return `log and read models are sound, but ${lines.length === 1 ? 'a file differs' : 'files differ'} from the log; restore from a backup. ${lines.join('; ')}`
 }
 
 interface Options {
@@ -192,9 +192,7 @@ async function verifyCommand({ json, deep = false, since: file, key: given }: Op
       )
     }
     for (const { stream, revision } of log.others ?? []) {
-      console.log(
-        `       ${printable(stream)}@${revision} was written by another application and is not read`,
-      )
+      console.log(`       ${printable(stream)}@${revision} was written by another application and is ignored`)
     }
     for (const { name } of views.models.filter(({ state }) => state === 'not compared')) {
       console.log(`       ${name} could not be compared: this version has not built it yet`)

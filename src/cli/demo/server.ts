@@ -1,4 +1,4 @@
-/** How the demo reaches the server: the API, git, and the upgrade queries over gRPC. */
+/** Client of the demo: the API, git, and the upgrade queries over gRPC. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { Client, credentials } from '@grpc/grpc-js'
@@ -18,9 +18,9 @@ export interface DemoServer {
 
 interface Call {
   body?: object
-  /** Sends it in the name of this user. */
+  /** Sends the request on behalf of this user. */
   as?: string
-  /** The statuses that are as expected. */
+  /** Expected statuses. */
   expect: readonly number[]
 }
 
@@ -53,7 +53,7 @@ export async function call(
   return { status, json: text === '' ? undefined : JSON.parse(text) }
 }
 
-/** Runs git in `dir` under the demo's own name. The password is in no argument, where other users could see it. */
+/** Runs git in `dir` under the demo's own name. The password is in the environment: other users can see arguments. */
 export async function git(server: DemoServer, dir: string, ...args: string[]): Promise<string> {
   const identity = ['-c', 'user.name=Mergelog demo', '-c', 'user.email=demo@localhost']
   const { stdout } = await run('git', [...identity, ...args], {

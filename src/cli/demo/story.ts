@@ -1,4 +1,4 @@
-/** The story that the demo plays: a change comes in, is reviewed and checked, merges by itself, and can be replayed. */
+/** The story of the demo: a change is pushed, reviewed, checked, merged by a schedule, and replayed. */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ const REVIEWER = 'demo-reviewer'
 const CHECK = 'ci/demo'
 const PLAN = { name: 'demo-v2', height: '1000000', info: 'scheduled by mergelog demo' }
 
-/** How long the scheduled merge may take. */
+/** Maximum duration of the scheduled merge, in milliseconds. */
 const MERGE_MS = 30_000
 
 const isUser = checkOf(Type.Object({ is_admin: Type.Boolean() }))
@@ -44,101 +44,101 @@ const isPlan = checkOf(
 )
 const isProblem = checkOf(Type.Object({ message: Type.String() }))
 
-/** `print` prints a line for people; `workDir` is empty. Resolves to the demo's results. */
+/** Plays the story. `print` prints a line for people; `workDir` is empty. Resolves to the results. */
 export async function play(server: DemoServer, workDir: string, print: (line: string) => void) {
   const { url, user } = server
   const say = (line: string) => print(`\n=> ${line}`)
   const base = `/api/v1/repos/${encodeURIComponent(user)}/${REPOSITORY}`
-  const ask = (method: string, path: string, expect: readonly number[], body?: object, as?: string) =>
+  const send = (method: string, path: string, expect: readonly number[], body?: object, as?: string) =>
     call(server, method, path, { expect, ...(body && { body }), ...(as !== undefined && { as }) })
-  const inGit = (...args: string[]) => git(server, workDir, ...args)
-  const pullAt = async (path: string) => checked(isPull, (await ask('GET', path, [200])).json)
+  const runGit = (...args: string[]) => git(server, workDir, ...args)
+  const pullAt = async (path: string) => checked(isPull, (await send('GET', path, [200])).json)
 
-  if (!checked(isUser, (await ask('GET', '/api/v1/user', [200])).json).is_admin) {
+  if (!checked(isUser, (await send('GET', '/api/v1/user', [200])).json).is_admin) {
     throw new CommandFailed(
       `${user} is not a site admin. The demo needs one: it creates a user and an upgrade plan`,
     )
   }
 
-  const found = await ask('GET', base, [200, 404])
+  const found = await send('GET', base, [200, 404])
   if (found.status === 200) say(`the repository ${user}/${REPOSITORY} exists: the demo continues with it`)
   else {
     say(`a repository: ${user}/${REPOSITORY}`)
     const description = 'What Mergelog can do'
-    await ask('POST', '/api/v1/user/repos', [201], { name: REPOSITORY, default_branch: 'main', description })
+    await send('POST', '/api/v1/user/repos', [201], { name: REPOSITORY, default_branch: 'main', description })
   }
-  const { empty } = checked(isRepository, (await ask('GET', base, [200])).json)
+  const { empty } = checked(isRepository, (await send('GET', base, [200])).json)
 
   say(
     empty
       ? 'a push of the first commit, and a branch with one more'
       : 'a push of a branch with one more commit',
   )
-  await inGit('init', '--quiet', '--initial-branch=main', '.')
-  await inGit('remote', 'add', 'origin', `${url}/${user}/${REPOSITORY}.git`)
+  await runGit('init', '--quiet', '--initial-branch=main', '.')
+  await runGit('remote', 'add', 'origin', `${url}/${user}/${REPOSITORY}.git`)
   if (empty) {
     await writeFile(join(workDir, 'README.md'), '# Demo\n')
-    await inGit('add', '--', 'README.md')
-    await inGit('commit', '--quiet', '-m', 'Begin')
-    await inGit('push', '--quiet', 'origin', 'HEAD:refs/heads/main')
+    await runGit('add', '--', 'README.md')
+    await runGit('commit', '--quiet', '-m', 'Begin')
+    await runGit('push', '--quiet', 'origin', 'HEAD:refs/heads/main')
   }
-  await inGit('fetch', '--quiet', 'origin', 'main')
+  await runGit('fetch', '--quiet', 'origin', 'main')
   const at = new Date().toISOString()
   const branch = `hello-${at.replace(/\W/g, '-')}`
-  await inGit('checkout', '--quiet', '-B', branch, 'FETCH_HEAD')
+  await runGit('checkout', '--quiet', '-B', branch, 'FETCH_HEAD')
   await writeFile(join(workDir, 'hello.txt'), `Hello at ${at}\n`)
-  await inGit('add', '--', 'hello.txt')
-  await inGit('commit', '--quiet', '-m', 'Say hello')
-  await inGit('push', '--quiet', 'origin', branch)
+  await runGit('add', '--', 'hello.txt')
+  await runGit('commit', '--quiet', '-m', 'Say hello')
+  await runGit('push', '--quiet', 'origin', branch)
 
-  say(`a rule for main: the check ${CHECK} must succeed, and somebody must approve`)
+  say(`a rule for main: the check ${CHECK} must succeed, and one approval is required`)
   const rule = {
     rule_name: 'main',
     enable_status_check: true,
     status_check_contexts: [CHECK],
     required_approvals: 1,
   }
-  const { status: protection } = await ask('GET', `${base}/branch_protections/main`, [200, 404])
-  if (protection === 404) await ask('POST', `${base}/branch_protections`, [201], rule)
-  const { status: reviewer } = await ask('GET', `/api/v1/users/${REVIEWER}`, [200, 404])
+  const { status: protection } = await send('GET', `${base}/branch_protections/main`, [200, 404])
+  if (protection === 404) await send('POST', `${base}/branch_protections`, [201], rule)
+  const { status: reviewer } = await send('GET', `/api/v1/users/${REVIEWER}`, [200, 404])
   if (reviewer === 404) {
     const password = randomBytes(15).toString('base64url')
     const account = { username: REVIEWER, email: `${REVIEWER}@example.org`, password }
-    await ask('POST', '/api/v1/admin/users', [201], account)
+    await send('POST', '/api/v1/admin/users', [201], account)
   }
-  await ask('PUT', `${base}/collaborators/${REVIEWER}`, [204], { permission: 'write' })
+  await send('PUT', `${base}/collaborators/${REVIEWER}`, [204], { permission: 'write' })
 
   const opening = { head: branch, base: 'main', title: 'Say hello', body: 'Opened by `mergelog demo`.' }
-  const { number, head } = checked(isPull, (await ask('POST', `${base}/pulls`, [201], opening)).json)
+  const { number, head } = checked(isPull, (await send('POST', `${base}/pulls`, [201], opening)).json)
   const pull = `${base}/pulls/${number}`
   say(`a pull request: #${number}`)
 
   say(`the check ${CHECK} fails, so a merge is refused`)
   const report = (state: string, description: string) =>
-    ask('POST', `${base}/statuses/${head.sha}`, [201], { state, context: CHECK, description })
+    send('POST', `${base}/statuses/${head.sha}`, [201], { state, context: CHECK, description })
   await report('failure', 'one test failed')
-  const refused = await ask('POST', `${pull}/merge`, [405], { Do: 'merge' })
+  const refused = await send('POST', `${pull}/merge`, [405], { Do: 'merge' })
   print(`   ${checked(isProblem, refused.json).message}`)
 
   say(`a review: ${REVIEWER} approves`)
-  await ask('POST', `${pull}/reviews`, [200], { event: 'APPROVED', body: 'Good.' }, REVIEWER)
+  await send('POST', `${pull}/reviews`, [200], { event: 'APPROVED', body: 'Good.' }, REVIEWER)
 
   say('a scheduled merge: it waits for the check')
-  await ask('POST', `${pull}/merge`, [201], { Do: 'merge', merge_when_checks_succeed: true })
-  await ask('GET', `${pull}/merge`, [404])
+  await send('POST', `${pull}/merge`, [201], { Do: 'merge', merge_when_checks_succeed: true })
+  await send('GET', `${pull}/merge`, [404])
 
   say('the check passes, and the server merges')
   await report('success', 'all tests passed')
-  for (const end = Date.now() + MERGE_MS; (await ask('GET', `${pull}/merge`, [204, 404])).status === 404; ) {
+  for (const end = Date.now() + MERGE_MS; (await send('GET', `${pull}/merge`, [204, 404])).status === 404; ) {
     if (Date.now() > end) throw new CommandFailed(`#${number} was not merged in ${MERGE_MS / 1000} s`)
     await delay(50)
   }
-  await inGit('fetch', '--quiet', 'origin', 'main')
-  print(await inGit('log', '--graph', '--oneline', '--max-count=4', 'FETCH_HEAD'))
-  const merge = await inGit('rev-parse', 'FETCH_HEAD')
+  await runGit('fetch', '--quiet', 'origin', 'main')
+  print(await runGit('log', '--graph', '--oneline', '--max-count=4', 'FETCH_HEAD'))
+  const merge = await runGit('rev-parse', 'FETCH_HEAD')
 
   say('its history: every change is an event')
-  const history = checked(isHistory, (await ask('GET', `${pull}/history`, [200])).json)
+  const history = checked(isHistory, (await send('GET', `${pull}/history`, [200])).json)
   for (const { revision, type, at, actor } of history) {
     print(`   ${`${revision}`.padStart(2)}  ${at}  ${type.padEnd(24)} ${actor?.login ?? 'the server'}`)
   }
@@ -153,12 +153,12 @@ export async function play(server: DemoServer, workDir: string, print: (line: st
   }
 
   const query = '/cosmos/upgrade/v1beta1/current_plan'
-  const planned = checked(isPlan, (await ask('GET', query, [200])).json).plan
+  const planned = checked(isPlan, (await send('GET', query, [200])).json).plan
   say(
     planned === null ? `an upgrade plan: ${PLAN.name}` : `the upgrade plan ${planned.name} is there already`,
   )
-  if (planned === null) await ask('PUT', '/api/v1/admin/upgrade/plan', [200], PLAN)
-  const overHttp = checked(isPlan, (await ask('GET', query, [200])).json).plan
+  if (planned === null) await send('PUT', '/api/v1/admin/upgrade/plan', [200], PLAN)
+  const overHttp = checked(isPlan, (await send('GET', query, [200])).json).plan
   const overGrpc = checked(isPlan, await currentPlanOverGrpc(server)).plan
   for (const [way, plan] of [
     [`HTTP  ${query}`, overHttp],

@@ -29,12 +29,9 @@ export interface Observed {
 }
 
 export interface ChangesSeen {
-  /** They go into one append, so that the log never has half of a round. */
+  /** Events for one append, so that the log never has half of a round. */
   events: readonly UpgradeEvent[]
-  /**
-   * One line for each part of the answers that cannot be recorded, with the reason. The other parts are
-   * recorded.
-   */
+  /** The reasons why parts of the answers cannot be recorded. The other parts are recorded. */
   refused: readonly string[]
 }
 
@@ -51,7 +48,7 @@ export function changesOf(state: ChainState, seen: Observed): ChangesSeen {
 
   const { plan, applied, moduleVersions, authority } = seen
   if (state.plan !== null && state.plan.name !== plan?.name) {
-    // The log has got another plan since the query. The next round handles that plan.
+    // The log has received another plan since the query. The next round handles it.
     if (applied?.name !== state.plan.name) return { events, refused }
     if (isPositive(applied.height)) {
       const { height } = applied

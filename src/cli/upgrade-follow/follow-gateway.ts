@@ -33,9 +33,9 @@ interface GatewayErrorOptions extends ErrorOptions {
 export type Gateway = ReturnType<typeof openGateway>
 
 export interface GatewayOptions {
-  /** For one whole answer. Default: 10 s. */
+  /** Timeout of a complete answer. Default: 10 s. */
   timeoutMs?: number
-  /** The limit of one answer after decompression. Default: 1 MiB. */
+  /** Maximum size of an answer after decompression. Default: 1 MiB. */
   maxBytes?: number
 }
 
@@ -58,18 +58,13 @@ const isAuthority = checkOf(Type.Object({ address: Text }))
 /** The block height of an answer. Sent with the next queries, it makes them answer for the same block. */
 const HEIGHT_HEADER = 'x-cosmos-block-height'
 
-/**
- * How a chain answers that is too old for a method (`module_versions` came with SDK 0.43, `authority` with
- * 0.46).
- */
+/** Statuses of a chain that is too old for a method (`module_versions` came with SDK 0.43, `authority` with 0.46). */
 const UNKNOWN_METHOD = new Set([404, 501])
 
 /** `url`: http or https, without credentials. The paths of the methods are added to it. */
 export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }: GatewayOptions = {}) {
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}`
-  /**
-   * The height of the last round. A gateway with several nodes must not bring us back to an earlier block.
-   */
+  /** The height of the last round. A gateway with several nodes must not return to an earlier block. */
   let latest = 0n
 
   async function get<T>(
@@ -127,7 +122,7 @@ export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }
   }
 
   async function appliedHeight(name: string, signal: AbortSignal, height: string | undefined) {
-    // These names can't be sent in a path: they would mean a directory.
+    // These names can't be sent in a path, where they mean directories.
     if (name === '' || name === '.' || name === '..') return '0'
     const path = `applied_plan/${encodeURIComponent(wellFormed(name))}`
     const { answer } = await get(isAppliedPlan, path, signal, height)
@@ -152,16 +147,16 @@ export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }
         )
       }
       const plan = planOf(current.answer.plan)
-      const seen: Observed = { plan }
+      const observed: Observed = { plan }
       if (scheduled !== undefined && scheduled !== plan?.name) {
-        seen.applied = { name: scheduled, height: await appliedHeight(scheduled, signal, height) }
+        observed.applied = { name: scheduled, height: await appliedHeight(scheduled, signal, height) }
       }
       const modules = await getIfKnown(isModuleVersions, 'module_versions', signal, height)
-      if (modules !== undefined) seen.moduleVersions = modules.module_versions.map(moduleVersionOf)
+      if (modules !== undefined) observed.moduleVersions = modules.module_versions.map(moduleVersionOf)
       const authority = await getIfKnown(isAuthority, 'authority', signal, height)
-      if (authority !== undefined) seen.authority = wellFormed(authority.address)
+      if (authority !== undefined) observed.authority = wellFormed(authority.address)
       if (height !== undefined) latest = BigInt(height)
-      return seen
+      return observed
     },
   }
 }
@@ -185,11 +180,11 @@ function int64(path: string, field: string, value: string | number): string {
   return parsed
 }
 
-/** A JSON number beyond 2^53 has lost digits: it gives ''. */
+/** Returns '' for a JSON number beyond 2^53, which has lost digits. */
 const digitsOf = (value: string | number) =>
   typeof value === 'string' ? value : Number.isSafeInteger(value) ? `${value}` : ''
 
-/** Replaces lone surrogates: JSON can carry them, a path and UTF-8 cannot. */
+/** Replaces lone surrogates: JSON can contain them, a path and UTF-8 cannot. */
 const wellFormed = (text: string) => text.replaceAll(/\p{Surrogate}/gu, '\ufffd')
 
 /** Reads at most `maxBytes`. Closes the connection when the answer is larger. */

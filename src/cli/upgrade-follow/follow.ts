@@ -21,10 +21,7 @@ export type FollowNews =
   /** For a single round: the state of the chain, changed or not. */
   | ({ kind: 'found' } & Observed)
   | { kind: 'recorded'; events: readonly UpgradeEvent[]; position: Position }
-  /**
-   * The chain shows something that our rules do not allow. Reported once, until the chain shows something
-   * else.
-   */
+  /** The chain reports a state that our rules do not allow. Reported once, until the state changes. */
   | { kind: 'refused'; reason: string }
   | { kind: 'healthy' }
   /** Reported once, until the gateway is healthy again. */
@@ -41,7 +38,7 @@ export interface FollowOptions {
   wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
 }
 
-/** A gateway may ask us to wait for a day. We would miss an upgrade, so there is a limit. */
+/** Maximum pause that a gateway may request, in milliseconds: a longer one could miss an upgrade. */
 const MAX_RETRY_AFTER_MS = 10 * 60_000
 
 export interface Round extends ChangesSeen {
@@ -106,8 +103,8 @@ export async function follow(
     if (signal.aborted) return
     if (healthy !== false) report({ kind: 'unhealthy', reason: error.message })
     healthy = false
-    const asked = error instanceof GatewayError ? (error.retryAfterMs ?? 0) : 0
-    if (asked > 0) await wait(Math.min(asked, MAX_RETRY_AFTER_MS), signal)
+    const retryAfterMs = error instanceof GatewayError ? (error.retryAfterMs ?? 0) : 0
+    if (retryAfterMs > 0) await wait(Math.min(retryAfterMs, MAX_RETRY_AFTER_MS), signal)
   }
 
   try {
@@ -115,7 +112,7 @@ export async function follow(
       const round = await pRetry(() => followOnce(services, gateway, signal), {
         retries: Number.POSITIVE_INFINITY,
         minTimeout: backOff.minMs,
-        // Many followers may have lost the same gateway. They must not all return at the same moment.
+        // Random, so that many followers of one gateway do not all retry at the same moment.
         maxTimeout: backOff.maxMs * (0.75 + Math.random() / 4),
         randomize: true,
         signal,

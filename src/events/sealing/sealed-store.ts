@@ -1,7 +1,7 @@
 /**
  * Seals the texts of appended events (`sealed-texts.ts`), and opens those of read events. No other code does either.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import type { Append, Appended, EventStore, NewEvent, RecordedEvent } from '../store/event-store.ts'
 import { openSealed, seal } from './seal.ts'
 import { erasedText, LOST_TEXT, sealedIn, textsIn, withTexts } from './sealed-texts.ts'
@@ -84,7 +84,7 @@ export function sealTexts(
     for (const event of events) {
       all.push(ofNow.get(event) ?? openedWith(event, found, ofNow))
       if (all.length % CHECK_EVERY !== 0 || performance.now() - sliceStart < SLICE_MS) continue
-      await nextTurn()
+      await nextIteration()
       sliceStart = performance.now()
     }
     return all

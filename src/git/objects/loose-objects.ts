@@ -4,7 +4,7 @@ import { createWriteStream } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { createDeflate, deflate } from 'node:zlib'
 import { flush, flushNames, hasCode, isMissing, makeDirectory } from '../../storage/disk.ts'
@@ -65,7 +65,7 @@ export async function storeBlob(dir: string, parts: readonly Buffer[]): Promise<
     hashed += part.length
     if (hashed < SLICE_BYTES) continue
     hashed = 0
-    await nextTurn()
+    await nextIteration()
   }
   const sha = hash.digest('hex')
   await place(dir, 'blob', sha, (draft) =>

@@ -9,7 +9,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextIteration } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { rejectWhenOutOfDescriptors } from '../../http/connections/descriptor-limit.ts'
 import { program } from '../../storage/project-files.ts'
@@ -189,7 +189,7 @@ async function startLauncher(gone: () => void) {
     // have to wait.
     for (let still = 0; still < STREAMS_ITERATIONS && !requested.isStarted; ) {
       const before = arrivals
-      await nextTurn()
+      await nextIteration()
       still = arrivals > before && newestArrival <= id ? 0 : still + 1
     }
     if (requested.isStarted || processes.get(id) !== requested) return

@@ -1,5 +1,5 @@
 /** Reads the references of the log: repositories with their refs, attached files, secrets. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import { decode } from '../../events/codec.ts'
 import type { DomainEvent } from '../../events/domain-events.ts'
 import { withoutTexts } from '../../events/sealing/sealed-texts.ts'
@@ -59,7 +59,7 @@ export async function readLogReferences(
     addEvent(named, recorded)
     if (named.events % EVENTS_PER_SLICE !== 0) continue
     onEvent(recorded.position)
-    await nextTurn()
+    await nextIteration()
   }
   return named
 }

@@ -3,7 +3,7 @@
  * any kind. `backup/backup.ts` explains its consistency.
  */
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import { secretCollections } from '../../auth/secrets.ts'
 import type { Config } from '../../config/config.ts'
 import type { EventStore } from '../../events/store/event-store.ts'
@@ -68,7 +68,7 @@ export function lineCopies(config: Config, events: EventStore): StoreCopies {
         await lines.write(eventLine(event))
         if (named.events % EVENTS_PER_SLICE === 0) {
           onProgress({ step: 'log', done: event.position, total: end })
-          await nextTurn()
+          await nextIteration()
         }
         if (event.position === end) break
       }

@@ -1,5 +1,5 @@
 /** A read model is one collection of documents. Each document is folded from the events that touch it. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import type { DomainEvent, Envelope, Recorded } from '../../events/domain-events.ts'
 import { type EventType, type Handlers, handle, handledBy, type RecordedOf } from '../../events/handlers.ts'
 import type { Position, RecordedEvent } from '../../events/store/event-store.ts'
@@ -207,7 +207,7 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
       let sliceStart = performance.now()
       for (const { event, ids } of touched) {
         if (performance.now() - sliceStart > SLICE_MS) {
-          await nextTurn()
+          await nextIteration()
           sliceStart = performance.now()
         }
         try {

@@ -3,7 +3,7 @@
  * generation of the collection, and the generations are exchanged between two batches of the projector. After a crash
  * before that, the old generation is still current.
  */
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextIteration } from 'node:timers/promises'
 import {
   type EventStore,
   LOG_START,
@@ -145,7 +145,7 @@ async function* rebuildModel(
     }
     replayed += batch.length
     await spare.apply(changes, new Map())
-    await nextTurn(undefined, { signal })
+    await nextIteration(undefined, { signal })
   }
 
   async function* replayUpTo(end: Position): AsyncGenerator<RebuildProgress> {

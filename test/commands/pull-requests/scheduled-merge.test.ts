@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import t from 'tap'
 import { mergeLockKey } from '../../../src/commands/pull-requests/finish-merge.ts'
 import { type Merge, mergePull } from '../../../src/commands/pull-requests/merge-pull.ts'
@@ -560,7 +560,7 @@ async function tryFirst(
   const manager = scheduledMerges(t, { ...services, views: { ...services.views, pulls } })
   const trying = manager.react(scheduled, contextOf(scheduled))
   await isFound
-  await nextTurn()
+  await nextIteration()
   const { status } = await call('alice', 'POST', `statuses/${head}`, { state: 'success', context: 'ci' })
   openGate()
   if (status !== 201) throw new Error(`the status gave ${status}`)

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
 import { createServer, Socket } from 'node:net'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import t from 'tap'
 import { rejectWhenOutOfDescriptors } from '../../../src/http/connections/descriptor-limit.ts'
 import {
@@ -39,11 +39,11 @@ t.test('a server at its limit of open files refuses new connections and continue
   server.emit('error', full('ENFILE'))
   t.equal(freed, 1, 'without a reserve, it gives up a connection')
   closeSync(given)
-  await nextTurn()
+  await nextIteration()
   t.notOk(comes().destroyed)
   server.emit('error', full('EMFILE'))
   t.equal(freed, 1, 'the reserve is there again')
-  await nextTurn()
+  await nextIteration()
 })
 
 t.test('connections leave descriptors for other work', async (t) => {

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { checkBackups } from '../../../src/maintenance/backup/check.ts'
 import { datedIn } from '../../../src/maintenance/backup/series.ts'
@@ -149,7 +149,7 @@ t.test(
         for (const [what, isThere] of moments) {
           const child = startMergelog(t, ['backup', '--keep', '9', place], { DATA_DIR: dataDir })
           const closed = once(child, 'close')
-          for (; child.exitCode === null; await nextTurn()) {
+          for (; child.exitCode === null; await nextIteration()) {
             const names = await readdir(place)
             const partial = names.find((name) => name.endsWith('.partial'))
             if (partial !== undefined && (await isThere(partial))) break

@@ -159,7 +159,7 @@ t.test(
       if (come === 0) {
         t.match(await mergelog(['restore', directory], { DATA_DIR: dataDir }), {
           code: 0,
-          stdout: /What was there is in .*replaced-/,
+          stdout: /The replaced data is in .*replaced-/,
         })
       } else {
         await finishReplacement(dataDir, begun)

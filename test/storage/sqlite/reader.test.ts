@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ABORT_CHECK, openSqliteReader } from '../../../src/storage/sqlite/reader.ts'
 import { openSqlite, selectColumn } from '../../../src/storage/sqlite/sqlite.ts'
@@ -27,7 +27,7 @@ t.test('a running read does not block the event loop, and can be aborted', async
   const { db, reader } = await opened(t)
   const end = new AbortController()
   const reading = reader.value(ENDLESS, [], end.signal)
-  for (let turn = 0; turn < 100; turn++) await nextTurn()
+  for (let turn = 0; turn < 100; turn++) await nextIteration()
   end.abort(new Error('enough'))
   await t.rejects(reading, { message: 'enough' })
 

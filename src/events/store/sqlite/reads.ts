@@ -1,5 +1,5 @@
 /** The reads of the embedded log: in pages, which bound the memory, and as subscriptions. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import {
   BrokenFile,
   isBroken,
@@ -158,7 +158,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
       }
       if (isLast) return
       left -= rows.length
-      await nextTurn()
+      await nextIteration()
     }
   }
 
@@ -178,7 +178,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
       }
       if (isLast) return
       left -= rows.length
-      await nextTurn()
+      await nextIteration()
     }
   }
 

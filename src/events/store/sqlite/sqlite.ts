@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import {
   type Bytes,
@@ -124,7 +124,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   /** Writes until nothing is pending. Appends that arrive during a transaction share the next one. */
   async function writePending(): Promise<void> {
     // All requests of this iteration of the event loop share the first transaction.
-    await nextTurn()
+    await nextIteration()
     while (pending.length > 0) {
       const batch = pending
       pending = []

@@ -1,5 +1,5 @@
 /** The writes of the embedded read store: one transaction at a time, which a thread runs. */
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextIteration } from 'node:timers/promises'
 import { nextRun } from '../../../concurrency/coalesce.ts'
 import { createKeyedMutex } from '../../../concurrency/keyed-mutex.ts'
 import { StoreUnavailable } from '../../../events/store/event-store.ts'
@@ -130,7 +130,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
             for (const group of groupsOf(list)) {
               writeGroup(run, group, replacedBy(group, written, read), written)
               if (performance.now() - sliceStart < SLICE_MS) continue
-              await nextTurn()
+              await nextIteration()
               sliceStart = performance.now()
             }
             // The thread writes these while the next ones are prepared.

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { continueAs, scheduleWork } from '../../../../src/concurrency/event-loop.ts'
 import { onLimitReached } from '../../../../src/errors/limits.ts'
@@ -36,7 +36,7 @@ function heldReads() {
 
 /** Runs everything that can run now, threads included. */
 async function until(isTrue: () => boolean): Promise<void> {
-  while (!isTrue()) await nextTurn()
+  while (!isTrue()) await nextIteration()
 }
 
 /** Sends a read for a client, as a request does. */
@@ -45,7 +45,7 @@ const as = <T>(client: string, ask: () => Promise<T>): Promise<T> =>
 
 /** The same for a client that may disconnect, in an iteration of its own, as requests are. */
 async function asLeaving<T>(client: string, ask: () => Promise<T>, gone = new AbortController()): Promise<T> {
-  await nextTurn()
+  await nextIteration()
   const signal = () => gone.signal
   return new Promise((resolve, reject) => continueAs(client, signal, () => void ask().then(resolve, reject)))
 }
@@ -271,7 +271,7 @@ t.test('a stop aborts running and waiting reads', async (t) => {
   const asked = [1, 2, 3].map((n) => reads.read(`${ENDLESS} WHERE n > ?`, [n]))
   const closed = { name: 'StoreUnavailable', message: 'the read models are closed' }
   const ended = asked.map((one) => t.rejects(one, closed))
-  await nextTurn()
+  await nextIteration()
   await reads.close()
   await Promise.all(ended)
   await t.rejects(reads.read('SELECT 1', []), closed)

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { StoreUnavailable } from '../../../../src/events/store/event-store.ts'
 import { issueFold } from '../../../../src/projections/models/issues/issues.fold.ts'
@@ -243,7 +243,7 @@ t.test('while another process writes, an apply waits and reads continue', async 
     applied = true
   })
   for (let i = 0; i < 50; i++) {
-    await nextTurn()
+    await nextIteration()
     t.equal(await store.count(cards, {}), 0)
   }
   t.notOk(applied)
@@ -266,7 +266,7 @@ t.test('reads never see half of an apply, and a large apply lets other work run'
   while (!done) {
     seen.add(await store.count(cards, {}))
     turns += 1
-    await nextTurn()
+    await nextIteration()
   }
   await apply
   seen.add(await store.count(cards, {}))
