@@ -27,7 +27,7 @@ const PATIENCE_MS = 2000
 
 export function createScrape(metrics: Metrics, sources: Sources): Scrape {
   const { services, processes } = sources
-  const { events, readStore, projector, nodes, gitLimits, pushJournal } = services
+  const { events, readStore, projector, nodes, gitLimits, pushJournal, checkpoints } = services
   const { gauge, lag, registry } = metrics
   const set = {
     ready: gauge('recovered', '1 when the work that a crash left unfinished is done'),
@@ -55,6 +55,7 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
     ),
     unread: gauge('unread_answer_bytes', 'Bytes of answers that wait to be read'),
     connections: gauge('connections', 'Open connections by protocol', ['protocol']),
+    checkpointAge: checkpoints && gauge('log_checkpoint_age_seconds', 'Age of the last signed checkpoint'),
   }
 
   function setLags(): void {
@@ -102,14 +103,16 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
   }
 
   async function look(): Promise<void> {
-    const [end, answers] = await Promise.all([
+    const [end, answers, checkpoint] = await Promise.all([
       inTime(events.lastPosition()),
       inTime(readStore.ping().then(() => true)),
+      checkpoints && inTime(checkpoints.latest()),
     ])
     if (end !== undefined) lag.reaches(end)
     set.up.set({ store: 'log' }, end === undefined ? 0 : 1)
     set.up.set({ store: 'read_models' }, answers ? 1 : 0)
     set.end.set(lag.end())
+    if (checkpoint) set.checkpointAge?.set(Math.max(0, (Date.now() - Date.parse(checkpoint.at)) / 1000))
     set.ready.set(sources.isRecovered() ? 1 : 0)
     set.member.set(nodes.isMember() ? 1 : 0)
     set.unrecorded.set(pushJournal.unrecorded().length)

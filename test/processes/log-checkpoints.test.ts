@@ -89,6 +89,9 @@ t.test(
     t.strictSame(Buffer.from(root), rootOf(events.slice(0, size)))
     t.strictSame(first?.data, { size, root: Buffer.from(root).toString('base64'), note })
 
+    const metrics = await fetch(`${server.listensAt}/metrics`, { headers: { authorization: basic('admin') } })
+    t.match(await metrics.text(), /^mergelog_log_checkpoint_age_seconds\S* \d/m)
+
     t.ok((await signAfter(server, 2 * HOUR)) === HOUR, 'an hour later the log has not grown')
     t.equal((await checkpointsOf(server)).length, 1)
     await createRepository(server, 'app')
