@@ -236,7 +236,7 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
         const { commit, author, parents, stats } = await oneCommit(services, asking, repository, sha, flags)
         const dir = gitDirOf(services, repository.id)
         const share = gitLimits.diffs.shareOf(clientOf(request))
-        const diff = await askGit(request, () =>
+        const diff = await askGit(request, sha, () =>
           renderedDiff(dir, parents[0]?.sha ?? null, sha, share, disconnectSignal(reply)),
         )
         const [, ...rest] = commit.message.split('\n')
