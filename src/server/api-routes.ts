@@ -75,6 +75,7 @@ import { contentsExtRoutes } from '../queries/contents/contents-ext.ts'
 import { fileDownloadRoutes } from '../queries/contents/file-downloads.ts'
 import { gitObjectRoutes } from '../queries/contents/git-objects.ts'
 import { markupRoutes } from '../queries/contents/markup.ts'
+import { changesRoutes } from '../queries/history/changes/routes.ts'
 import { historyRoutes } from '../queries/history/history.ts'
 import { replayRoutes } from '../queries/history/replay/routes.ts'
 import { dependencyQueryRoutes } from '../queries/issues/dependencies.ts'
@@ -248,6 +249,7 @@ export const API_ROUTES: readonly Routes[] = [
 
   // The log
   historyRoutes,
+  changesRoutes,
   replayRoutes,
   logCheckpointRoutes,
 

@@ -703,6 +703,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     [`GET ${REPO}/pulls/:index.:diffType`, 'GET /:owner/:repo/pulls/:index.:diffType'],
     row('read 200', ({ pull }) => ({ path: { index: pull, diffType: 'diff' } })),
   ),
+  [`GET ${REPO}/changes`]: row('read 200', () => ({ query: { from: '2000-01-01' } })),
   [`GET ${REPO}/pulls/:index/replay`]: row('read 200', ({ pull }) => ({
     path: { index: pull },
     query: { revision: '0' },

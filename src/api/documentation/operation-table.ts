@@ -12,6 +12,7 @@ export const OPERATIONS: Readonly<
     'GET /repos/:owner/:repo/pulls/:index/history': ['pullGetHistory', 'Get the history of a pull request'],
     'GET /repos/:owner/:repo/issues/:index/history': ['issueGetHistory', 'Get the history of an issue'],
     'GET /repos/:owner/:repo/history': ['repoGetHistory', 'Get the history of a repository'],
+    'GET /repos/:owner/:repo/changes': ['repoGetChanges', 'List what differs between two moments of a repository'],
     'GET /admin/history': ['adminGetHistory', 'Get the history of the whole site'],
     'GET /log/checkpoint': ['logGetCheckpoint', 'Get the latest signed checkpoint of the log'],
     'GET /log/proof': ['logGetProof', 'Get the proof that the log only grew between two sizes'],

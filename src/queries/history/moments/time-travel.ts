@@ -20,6 +20,10 @@ declare module 'fastify' {
 const HEADER = 'Mergelog-At'
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
+/** The reason of a refusal of another text. */
+export const MOMENT_FORMAT =
+  'must be a date as 2026-11-26, a date-time as in RFC 3339, or a position of the log as @1234'
+
 /**
  * Returns the moment in a text: a date, a time, or `@` and a position of the log. Undefined for other texts. Times without a
  * fraction mean the end of that second, dates the end of that day in UTC.
@@ -35,7 +39,7 @@ export function wantedMomentIn(text: string): WantedMoment | undefined {
 
 /** Routes below a repository that have no past: what belongs to the requester alone, deliveries, logs, measurements. */
 const WITHOUT_PAST: readonly RegExp[] = [
-  /^\/(?:subscription|notifications|languages|history)$/,
+  /^\/(?:subscription|notifications|languages|history|changes)$/,
   /^\/hooks(?:\/|$)/,
   /^\/issues\/:index\/subscriptions/,
   /^\/(?:issues|pulls)\/:index\/history$/,
@@ -92,9 +96,7 @@ function wantedBy(request: FastifyRequest): WantedMoment | null {
   const text = ofQuery ?? ofHeader
   const wanted = typeof text === 'string' ? wantedMomentIn(text) : undefined
   if (wanted === undefined) {
-    throw unprocessable(
-      'must be a date as 2026-11-26, a date-time as in RFC 3339, or a position of the log as @1234',
-    )
+    throw unprocessable(MOMENT_FORMAT)
   }
   return wanted
 }
