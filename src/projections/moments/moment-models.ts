@@ -6,6 +6,7 @@ const OF_REPOSITORY: ReadonlySet<string> = new Set([
   'repositories',
   'branches',
   'tags',
+  'other_refs',
   'tag_protections',
   'pulls',
   'merged_commits',

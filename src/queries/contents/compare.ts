@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { accessTo, atLeast } from '../../access/access.ts'
 import { onRepository, repositoryFor } from '../../access/repository-access.ts'
 import { CommitWire } from '../../api/contents/commits.ts'
-import { servedCommitOf } from '../../api/contents/reached-objects.ts'
+import { type Asking, servedCommitOf } from '../../api/contents/reached-objects.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { clientOf } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
@@ -18,6 +18,7 @@ import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { PageQuery, pageOf, sendCommitPaging, sendTruncated, wantedPage } from '../../http/requests/paging.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import { currentMoment, runAt } from '../../services/moment.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
 
@@ -66,6 +67,30 @@ async function headOf(
   return { repository, ref }
 }
 
+/**
+ * Runs work in another repository: at a past moment, in that repository's own documents of the moment.
+ * @throws Refused (not found) when the repository did not exist yet
+ */
+async function inRepository<T>(
+  { moments }: Services,
+  { request, reply }: Asking,
+  id: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  const moment = currentMoment()
+  if (moment === undefined) return await work()
+  const subject = { kind: 'repository', id } as const
+  const point = await moments.resolve(subject, { position: moment.position })
+  if (point === undefined) throw new Refused(refuse.notFound('the repository did not exist at that moment'))
+  const client = { client: clientOf(request), gone: disconnectSignal(reply) }
+  const other = await moments.open(subject, point, client)
+  try {
+    return await runAt(other, work)
+  } finally {
+    other.release()
+  }
+}
+
 export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { diffs } = services.gitLimits
   return async (app) => {
@@ -96,9 +121,11 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
           dir: gitDirOf(services, repository.id),
           sha: await servedCommitOf(services, asking, repository, baseRef),
         }
+        const ofHead = () => servedCommitOf(services, asking, head.repository, head.ref)
+        const isOther = head.repository.id !== repository.id
         const to = {
           dir: gitDirOf(services, head.repository.id),
-          sha: await servedCommitOf(services, asking, head.repository, head.ref),
+          sha: await (isOther ? inRepository(services, asking, head.repository.id, ofHead) : ofHead()),
         }
         const page = wantedPage(request.query, services.config)
         const shown = page ?? { ...pageOf({}, services.config), limit: MAX_COMMITS }

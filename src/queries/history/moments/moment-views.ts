@@ -199,6 +199,7 @@ export function createMomentViews(
     teams: own.teams,
     branches: own.branches,
     tags: own.tags,
+    otherRefs: own.otherRefs,
     tagProtections: own.tagProtections,
     pulls: own.pulls,
     mergedCommits: own.mergedCommits,

@@ -39,7 +39,7 @@ export function wantedMomentIn(text: string): WantedMoment | undefined {
 
 /** Routes below a repository that have no past: what belongs to the requester alone, deliveries, logs, measurements. */
 const WITHOUT_PAST: readonly RegExp[] = [
-  /^\/(?:subscription|notifications|languages|history|changes)$/,
+  /^\/(?:subscription|notifications|history|changes)$/,
   /^\/hooks(?:\/|$)/,
   /^\/issues\/:index\/subscriptions/,
   /^\/(?:issues|pulls)\/:index\/history$/,
