@@ -92,6 +92,7 @@ import { notificationQueryRoutes } from '../queries/notifications/notifications.
 import { subscriptionQueryRoutes } from '../queries/notifications/subscriptions.ts'
 import { organizationQueryRoutes } from '../queries/organizations/organizations.ts'
 import { teamQueryRoutes } from '../queries/organizations/teams.ts'
+import { evidenceReportRoutes } from '../queries/pull-requests/evidence/report-route.ts'
 import { evidenceRoutes } from '../queries/pull-requests/evidence/routes.ts'
 import { pullByBranchesRoutes } from '../queries/pull-requests/pull-by-branches.ts'
 import { pullDiffRoutes, pullGitRoutes } from '../queries/pull-requests/pull-git.ts'
@@ -200,6 +201,7 @@ export const API_ROUTES: readonly Routes[] = [
   pullDiffRoutes,
   pullGitRoutes,
   evidenceRoutes,
+  evidenceReportRoutes,
   reviewRoutes,
   reviewRequestRoutes,
   conversationRoutes,

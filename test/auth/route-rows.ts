@@ -404,6 +404,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
       `GET ${REPO}/forks`,
       `GET ${REPO}/languages`,
       `GET ${REPO}/topics`,
+      `GET ${REPO}/evidence`,
       `GET ${REPO}/history`,
       `GET ${REPO}/issue_config`,
       `GET ${REPO}/issue_config/validate`,

@@ -22,6 +22,7 @@ export const OPERATIONS: Readonly<
     'GET /repos/:owner/:repo/pulls/:index/replay/diff': ['pullReplayDiff', 'Compare two revisions of a pull request'],
     'GET /repos/:owner/:repo/issues/:index/replay': ['issueReplay', 'Get an issue as it was at a revision or a time'],
     'GET /repos/:owner/:repo/issues/:index/replay/diff': ['issueReplayDiff', 'Compare two revisions of an issue'],
+    'GET /repos/:owner/:repo/evidence': ['repoGetEvidence', 'Report the merges of a period with their evidence'],
     'GET /repos/:owner/:repo/pulls/:index/evidence': ['pullGetEvidence', 'Get the facts by which a pull request could be merged'],
   },
   upgrade: {

@@ -37,10 +37,15 @@ export async function mergedEvidence(
     readEvidence(services, pull, replayClientOf(request, reply), { forDocument }),
     mergedCommits(services, request, reply, pull),
   ])
-  const events = evidence?.events.map(({ event }) => event) ?? []
-  const facts = await evidenceOf(events, timeSlices().pauseIfOver)
+  const facts = await factsIn(evidence)
   if (evidence === undefined || facts === undefined) throw new Refused(notMerged)
   return { evidence, facts, commits }
+}
+
+/** Returns the facts that follow from the events; undefined without a merge. */
+export async function factsIn(evidence: Evidence | undefined): Promise<EvidenceFacts | undefined> {
+  const events = evidence?.events.map(({ event }) => event) ?? []
+  return await evidenceOf(events, timeSlices().pauseIfOver)
 }
 
 /** Returns what the requester may see. */

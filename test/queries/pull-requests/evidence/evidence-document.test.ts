@@ -35,12 +35,7 @@ let hours = 0
 /** Signs a checkpoint of the log as it is now. */
 async function sign(): Promise<void> {
   hours += 2
-  await signCheckpoint(
-    services,
-    checkpoints,
-    new AbortController().signal,
-    Date.now() + hours * HOUR,
-  )
+  await signCheckpoint(services, checkpoints, new AbortController().signal, Date.now() + hours * HOUR)
 }
 
 /** Merges a pull request with checks, reviews, comments and a protection. */
