@@ -82,14 +82,14 @@ export async function startTestServer(
     if (typeof init.body === 'string' && !headers.has('content-type')) {
       headers.set('content-type', 'application/json')
     }
-    return fetch(`${server.url}${path}`, { ...init, headers })
+    return fetch(`${server.listensAt}${path}`, { ...init, headers })
   }
 
   async function token(login: string): Promise<string> {
     const { views } = server.services
     const account = await views.accounts.findOne({ loginKey: login.toLowerCase() })
     if (account === undefined) await addUser(server.services, login)
-    return addToken(server.url, login)
+    return addToken(server.listensAt, login)
   }
 
   return {
@@ -97,11 +97,11 @@ export async function startTestServer(
     dataDir,
     async as(login) {
       const known = tokens.get(login) ?? (await token(login))
-      return giteaApi(server.url, { token: known, customFetch: fetch })
+      return giteaApi(server.listensAt, { token: known, customFetch: fetch })
     },
-    anonymous: giteaApi(server.url, { customFetch: fetch }),
+    anonymous: giteaApi(server.listensAt, { customFetch: fetch }),
     gitUrl(login, fullName) {
-      const url = new URL(`${server.url}/${fullName}.git`)
+      const url = new URL(`${server.listensAt}/${fullName}.git`)
       url.username = login
       url.password = passwordOf(login)
       return url.href

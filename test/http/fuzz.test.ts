@@ -5,6 +5,7 @@
 import { Agent, request } from 'node:http'
 import t from 'tap'
 import { startWorld } from '../auth/route-world.ts'
+import { newLogSigner } from '../log-signer.ts'
 import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -16,12 +17,18 @@ const SEED = Number(process.env.FUZZ_SEED ?? 15)
 const COUNT = Number(process.env.FUZZ_COUNT ?? 5)
 
 const lines: string[] = []
+const { settings: signing } = await newLogSigner(t.testdir({}))
 const server = await startTestServer(
   t,
-  { LOG_LEVEL: 'warn', MAX_BODY_BYTES: '64KiB', MAX_TEXT_CHARACTERS: '1000', PROJECTION_WAIT_MS: '120000' },
+  {
+    ...{ LOG_LEVEL: 'warn', MAX_BODY_BYTES: '64KiB', MAX_TEXT_CHARACTERS: '1000' },
+    ...{ PROJECTION_WAIT_MS: '120000', ...signing },
+  },
   { write: (line) => lines.push(line) },
 )
 const world = await startWorld(t, server)
+const { checkpoints } = server.services
+await until('the log is signed', async () => (await checkpoints?.latest()) !== undefined)
 const documentation = readDocumentation(await (await server.fetch(null, '/api/openapi.json')).text())
 const { problemIn, allows } = checksOf(documentation)
 const operations = operationsOf(documentation)
@@ -40,7 +47,7 @@ interface Received {
 /** Sends a request as it is, and resolves to the answer. */
 function send(login: string, method: string, raw: Omit<RawRequest, 'what'>): Promise<Received> {
   const { path, headers, body } = raw
-  const { hostname, port } = new URL(server.url)
+  const { hostname, port } = new URL(server.listensAt)
   const length = body === undefined ? {} : { 'content-length': body.length }
   return new Promise((resolve, reject) => {
     const asking = request(
