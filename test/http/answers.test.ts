@@ -15,7 +15,7 @@ const followed = new Set<string>()
 
 const LINKS = /"(?:html_url|diff_url|patch_url|issue_url|pull_request_url|html|url)":"(http[^"#]+)/g
 
-/** Checks that each link in an answer leads to what it names. */
+/** Checks that each link in an answer works. */
 async function follow(t: Test, login: string, what: string, text: string): Promise<void> {
   for (const [, link = ''] of text.matchAll(LINKS)) {
     if (followed.has(link) || !link.startsWith(`${server.url}/`)) continue
@@ -53,7 +53,7 @@ async function call<T>(
   return json
 }
 
-/** What stands for the rest of a path that has this part. */
+/** Values for the rest of a path, by a part of the path. */
 const WILD = [
   ['/branches/', 'main'],
   ['/commits/', 'topic/status'],
@@ -282,7 +282,7 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
       : path.endsWith('/replay')
         ? '?revision=0'
         : ''
-    // What needs more than this is sent below.
+    // Operations that need other values are called below.
     await reader.get(path, params, query).catch(() => {})
   }
   const left = operationsOf(documentation).filter(

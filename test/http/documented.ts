@@ -1,4 +1,4 @@
-/** The API's documentation, as tests read it, and whether it allows an answer or a value. */
+/** Reads the API's documentation for tests, and checks answers and values against it. */
 import { Check, Errors } from 'typebox/schema'
 import { OPERATIONS } from '../../src/api/documentation/operation-table.ts'
 import { COMMON_ANSWER, COMMON_STATUSES } from '../../src/http/answers/error-answers.ts'
@@ -58,8 +58,8 @@ function byStatus({ default: common, ...responses }: Record<string, unknown>): o
 }
 
 /**
- * The API's documentation for tests: each operation whole, with its references resolved, at the path of its route, in
- * which `{*}` stands for the rest of a path.
+ * Parses the API's documentation: each operation with its references resolved, by the path of its route. `{*}` is the rest
+ * of a path.
  */
 export function readDocumentation(text: string): Documentation {
   const { paths, components }: { paths: Record<string, Record<string, unknown>>; components: object } =
@@ -94,8 +94,8 @@ export function readDocumentation(text: string): Documentation {
 const JSON_TYPE = 'application/json'
 
 /**
- * The schema in JSON Schema, which has no `nullable`. `isClosed`: additional properties are forbidden in all objects that
- * don't allow them explicitly.
+ * Returns the schema as JSON Schema, which lacks `nullable`. `isClosed`: objects forbid additional properties unless they
+ * allow them explicitly.
  */
 function readable(schema: unknown, isClosed: boolean): unknown {
   if (Array.isArray(schema)) return schema.map((part) => readable(part, isClosed))
@@ -108,7 +108,7 @@ function readable(schema: unknown, isClosed: boolean): unknown {
   return nullable === true ? { anyOf: [whole, { type: 'null' }] } : whole
 }
 
-/** All operations, each with its name: `get /api/v1/user`. */
+/** Returns all operations with their names, such as `get /api/v1/user`. */
 export function operationsOf({ paths }: Documentation) {
   return Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]) => ({
@@ -125,8 +125,8 @@ export function checksOf(documentation: Documentation) {
   const known = { open: new Map<object, object>(), closed: new Map<object, object>() }
 
   /**
-   * What is wrong with a value; undefined when the schema allows it. Schemas are not compiled: few values of each are
-   * checked.
+   * Describes why a schema forbids a value; undefined when it allows the value. Schemas are not compiled, because each
+   * checks only a few values.
    */
   function problemWith(schema: object, value: unknown, kind: keyof typeof known): string | undefined {
     const own = known[kind].get(schema)
@@ -137,7 +137,7 @@ export function checksOf(documentation: Documentation) {
     return JSON.stringify(errors.slice(0, 5))
   }
 
-  /** Why the documentation does not allow this answer: its status, its media type, or what is in its JSON. */
+  /** Describes why the documentation forbids an answer: its status, its media type or its JSON. */
   function problemIn(
     operation: Pick<Operation, 'responses'>,
     { status, type, text }: Answer,
@@ -154,7 +154,7 @@ export function checksOf(documentation: Documentation) {
 
   return {
     problemIn,
-    /** Whether a request may have this value. What it has without saying anything does not count. */
+    /** Whether a request may have this value, without its empty fields. */
     allows: (schema: object, value: unknown) =>
       problemWith(schema, withoutEmpty(readable(schema, false), value), 'open') === undefined,
   }

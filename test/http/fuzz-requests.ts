@@ -1,4 +1,4 @@
-/** Hostile requests for an operation of the API's documentation, drawn from a seed: the same seed, the same requests. */
+/** Derives hostile requests for an operation of the API's documentation from a seed. Equal seeds give equal requests. */
 import { gzipSync } from 'node:zlib'
 import type { Call } from '../auth/route-world.ts'
 import type { Operation } from './documented.ts'
@@ -156,7 +156,7 @@ const RAW_VALUES = [
   '"\\x"',
   '"\t"',
 ]
-/** Not in the place of any value: a whole body of this kind. */
+/** Whole hostile bodies. */
 const RAW_BODIES = [
   '',
   ' ',
@@ -203,7 +203,7 @@ const JSON_TYPES = [
   'application/json;charset=UTF-8',
   'application/json; charset="utf-8"; v=1',
 ]
-/** Of a text: its bytes in other encodings. */
+/** Bytes of a text in other encodings. */
 const ENCODINGS: Record<string, (text: string) => Buffer> = {
   'utf-16le': (text) => Buffer.from(`\ufeff${text}`, 'utf16le'),
   'utf-16': (text) => Buffer.from(text, 'utf16le').swap16(),
@@ -236,11 +236,11 @@ const HEADERS: Record<string, string>[] = [
   { expect: '200-maybe' },
 ]
 
-/** Without characters that the client's parser would refuse. */
+/** Removes characters that the client's parser would refuse. */
 const sendable = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value.replaceAll('\x01', '\t')]))
 
-/** The parts of the path and of the query as sent: those of a call must be encoded. */
+/** Encodes the parts of the path and of the query. */
 function pathOf({ path, call }: Base, odd: Record<string, string> = {}, query?: string): string {
   const filled = path.replaceAll(
     /\{(.+?)\}/g,
@@ -262,7 +262,7 @@ export function usual(base: Base): RawRequest {
   }
 }
 
-/** The same request without this parameter of the query. */
+/** Returns the request without this query parameter. */
 const without = (base: Base, name: string): Base => {
   const query = Object.fromEntries(Object.entries(base.call.query ?? {}).filter(([key]) => key !== name))
   return { ...base, call: { ...base.call, query } }
@@ -337,7 +337,7 @@ function changesOf(path: string, operation: Operation): Change[][] {
 function changesOfBody(operation: Operation): Change[][] {
   const schema: unknown = operation.requestBody?.content['application/json']?.schema
   if (schema === undefined) {
-    // It takes no JSON, or the file of a form.
+    // The operation takes another media type, or a form with a file.
     const bodies = [...RAW_BODIES, '--xx\r\n\r\n--xx--', '--xx', `--xx\r\n${'x'.repeat(20_000)}`]
     return [
       bodies.map(
@@ -440,7 +440,7 @@ function changesOfBody(operation: Operation): Change[][] {
 }
 
 /**
- * Returns at most `count` hostile requests for an operation. Every place of the operation is used; the seed decides the
+ * Returns up to `count` hostile requests for an operation. They cover every parameter and field; the seed decides the
  * values and their order.
  */
 export function hostileRequests(path: string, operation: Operation, seed: number, count: number): Change[] {

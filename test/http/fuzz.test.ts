@@ -1,6 +1,6 @@
 /**
- * A bounded, seeded fuzz of every operation in the API's documentation. The valid requests are those of the table of
- * routes; from each of them hostile ones are made. `FUZZ_SEED` takes other ones, `FUZZ_COUNT` more of them.
+ * Bounded, seeded fuzz test of every operation in the API's documentation. Hostile requests derive from the valid ones in
+ * the route table. `FUZZ_SEED` selects others; `FUZZ_COUNT` sets the number per operation.
  */
 import { Agent, request } from 'node:http'
 import t from 'tap'
@@ -44,7 +44,7 @@ interface Received {
   text: string
 }
 
-/** Sends a request as it is, and resolves to the answer. */
+/** Sends a request unchanged. Resolves to the answer. */
 function send(login: string, method: string, raw: Omit<RawRequest, 'what'>): Promise<Received> {
   const { path, headers, body } = raw
   const { hostname, port } = new URL(server.listensAt)
@@ -70,7 +70,7 @@ function send(login: string, method: string, raw: Omit<RawRequest, 'what'>): Pro
       },
     )
     asking.on('error', (error) => {
-      // The server may have closed a connection that was about to be used again.
+      // The server may close an idle connection at the moment when the agent reuses it.
       if (asking.reusedSocket && 'code' in error && ['ECONNRESET', 'EPIPE'].includes(`${error.code}`)) {
         send(login, method, raw).then(resolve, reject)
       } else reject(error)
@@ -82,10 +82,10 @@ function send(login: string, method: string, raw: Omit<RawRequest, 'what'>): Pro
 const showing = (method: string, { path, headers, body }: RawRequest) =>
   `${method} ${path.slice(0, 200)} ${JSON.stringify(headers).slice(0, 200)} ${body?.toString('latin1').slice(0, 200) ?? ''}`
 
-/** Why a request must be refused: what the documentation says about its body and its query. */
+/** Whether the documented schema of the body or of the query forbids a request. */
 function breaksSchema(operation: Operation, { json, repeated }: RawRequest): boolean {
   const body = operation.requestBody?.content['application/json']?.schema
-  // An empty body is none.
+  // An empty body counts as absent.
   if (json?.value !== undefined && body !== undefined && !allows(body, json.value)) return true
   const parameter = operation.parameters?.find((one) => one.in === 'query' && one.name === repeated?.name)
   return repeated !== undefined && parameter !== undefined && !allows(parameter.schema, repeated.values)
@@ -94,17 +94,17 @@ function breaksSchema(operation: Operation, { json, repeated }: RawRequest): boo
 const HEALTH = 'get /healthz'
 const healthy = async () => (await server.fetch(null, '/healthz')).status === 200
 
-/** What is wrong with an answer; undefined when it is as it must be. */
+/** Describes why an answer is wrong; undefined for a correct answer. */
 function problemOf(
   name: string,
   operation: Operation,
   odd: RawRequest,
   answer: Received,
 ): string | undefined {
-  // On a slow machine the read models may be more than a second behind, and then this says so.
+  // On a slow machine the read models may lag by more than a second, which `/healthz` reports as 503.
   if (answer.status >= 500 && name !== HEALTH) return 'it is a failure'
   if (answer.status === 429) return 'it hides what the route would answer'
-  // Nobody knows which route it is for.
+  // The server cannot decode the path, so no route is responsible.
   if (/[\x80-\xff]/.test(odd.path)) return problemIn(UNREADABLE, answer)
   if (answer.status < 300 && breaksSchema(operation, odd)) return 'the request is not allowed'
   return problemIn(operation, answer)
@@ -125,7 +125,7 @@ t.test(
       let target = await targetOf(name, place)
       let isUsed = false
       for (const change of changes) {
-        // Who has changed a password can't be asked again with the old one.
+        // The user's old password stops working after a change.
         if (isUsed && name === PASSWORD) target = await targetOf(name, place)
         const odd = change({ path, call: target.call })
         const answer = await send(target.login, method, odd)
@@ -136,7 +136,7 @@ t.test(
             `${showing(method, odd)}, where ${odd.what}: ${answer.status} ${answer.text.slice(0, 200)}: ${problem}`,
           )
         }
-        // What succeeded may have used up its target. The next ones may be sent to what is left of it.
+        // A successful request may consume its target. Later requests may reach the remains.
         if (method !== 'get' && answer.status < 300) isUsed = true
       }
       if (isUsed) target = await targetOf(name, place)

@@ -1,4 +1,4 @@
-/** What Gitea's clients expect of every server before they begin. */
+/** Checks the expectations of Gitea's clients for every server. */
 import { deflateSync, gzipSync } from 'node:zlib'
 import type { Issue, PullRequest, Repository, User } from 'gitea-js'
 import t from 'tap'
@@ -16,7 +16,7 @@ const post = (path: string, init: RequestInit) =>
   server.fetch('alice', `/api/v1${path}`, { method: 'POST', ...init })
 const read = async (path: string) => JSON.parse(await (await server.fetch(null, `/api/v1${path}`)).text())
 
-t.test('the version is in the numbering of Gitea, at least 1.24, and ours is beside it', async (t) => {
+t.test('the version is one of Gitea, 1.24 or later, with the version of Mergelog beside it', async (t) => {
   const { version, mergelog } = await read('/version')
   t.match(version, /^1\.(2[4-9]|[3-9]\d)\.\d+$/)
   t.match(mergelog, /^\d+\.\d+\.\d+/)
@@ -62,7 +62,7 @@ t.test('an empty body with a JSON content type is an empty object where a body i
   t.equal((await post('/repos/alice/app/issues', { headers, body: '' })).status, 422, 'where it is not')
 })
 
-t.test('bodies may be compressed, within the limit of their size', async (t) => {
+t.test('compressed bodies are accepted up to the size limit', async (t) => {
   const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' }
   const send = (body: string | Uint8Array<ArrayBuffer>, more = {}) =>
     post('/repos/alice/app/issues', { headers: { ...headers, ...more }, body })
@@ -75,7 +75,7 @@ t.test('bodies may be compressed, within the limit of their size', async (t) => 
   t.equal((await send('x', { 'content-encoding': 'zstd' })).status, 415)
 })
 
-t.test('the coding of a body is known by all of its names, in any case', async (t) => {
+t.test('each name of a content coding is accepted, in any case', async (t) => {
   const packed = gzipSync('{"title":"Packed"}')
   for (const [coding, body] of [
     ['GZIP', packed],
@@ -88,7 +88,7 @@ t.test('the coding of a body is known by all of its names, in any case', async (
   }
 })
 
-t.test('long answers are compressed when asked for; short ones and streams are not', async (t) => {
+t.test('long answers are compressed on request; short answers and streams are not', async (t) => {
   await post('/repos/alice/app/issues', {
     body: JSON.stringify({ title: 'Long', body: 'word '.repeat(4000) }),
   })
@@ -114,7 +114,7 @@ t.test('long answers are compressed when asked for; short ones and streams are n
   t.equal(lines.encoding, null)
 })
 
-t.test('pages of configured origins may use the API, and those of others may not', async (t) => {
+t.test('only pages of configured origins may use the API', async (t) => {
   const preflight = (origin: string) =>
     server.fetch(null, '/api/v1/repos/alice/app/issues', {
       method: 'OPTIONS',
@@ -173,7 +173,7 @@ t.test('filters are honoured or refused, never ignored', async (t) => {
   t.equal(await statusOf('alice', '/repos/issues/search?reviewed=false&team='), 200)
 })
 
-t.test('docs/compatibility.md lists the routes of Gitea that are missing, and no other', async (t) => {
+t.test('docs/compatibility.md lists exactly the missing routes of Gitea', async (t) => {
   const documentation = readDocumentation(await (await server.fetch(null, '/api/openapi.json')).text())
   t.ok(giteaRoutes().length > 400)
   const list = missingRoutesTable(missingRoutes(documentation))

@@ -1,4 +1,4 @@
-/** Routes of Gitea's API that Mergelog lacks: those of `gitea-js` that our documentation does not have. */
+/** Finds routes of Gitea's API that Mergelog lacks: routes of `gitea-js` that are not documented here. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Documentation, operationsOf } from './documented.ts'
@@ -19,10 +19,10 @@ export function giteaRoutes(): { method: string; path: string }[] {
   }))
 }
 
-/** A pattern for the paths of a documented one. Names of parameters do not count. */
+/** Returns a pattern for paths that differ only in the names of parameters. */
 function patternOf(path: string): RegExp {
   const parts = path.split('/').map((part) => {
-    // It matches a parameter and its suffix, and never a word of its own.
+    // Matches a parameter with its suffix, never a fixed word.
     if (part === '{*}') return '\\{[^/]*\\}.*'
     return part
       .split(/(\{[^}]*\})/)

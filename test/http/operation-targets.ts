@@ -39,7 +39,7 @@ const INSTEAD: Readonly<Record<string, (place: Place, world: World) => Promise<P
     await must('admin', 'PUT', '/admin/upgrade/plan', { name: `v${next()}`, height: '10', info: '' })
     return {}
   },
-  // It may be renamed.
+  // The request may rename the repository.
   'patch /api/v1/repos/{owner}/{repo}': async ({ another }) => ({
     call: { path: await another(), body: { private: true } },
   }),
