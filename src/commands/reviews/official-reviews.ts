@@ -4,7 +4,7 @@ import { isOfficialReviewer, isOfficialTeam } from '../../access/review-rules.ts
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { ReviewFacts } from '../../projections/models/reviews/review-facts.ts'
 import type { Services } from '../../services/services.ts'
-import { askedTeam } from './team-reviewers.ts'
+import { requestedTeam } from './team-reviewers.ts'
 
 const isOfTeam = ({ kind }: ReviewFacts) => kind === 'team-request'
 
@@ -21,8 +21,9 @@ export async function officialReviews(
     views.teams.getMany(idsOf(reviews.filter(isOfTeam))),
   ])
   const reviewers = accounts.filter((account) => isOfficialReviewer(repository, baseBranch, account))
-  const made = teams.map((team) => askedTeam({ kind: 'made', team }, repository))
-  const owners = repository.ownerKind === 'organization' ? [askedTeam({ kind: 'owners' }, repository)] : []
+  const made = teams.map((team) => requestedTeam({ kind: 'made', team }, repository))
+  const owners =
+    repository.ownerKind === 'organization' ? [requestedTeam({ kind: 'owners' }, repository)] : []
   const asked = [...made, ...owners].filter((team) => isOfficialTeam(repository, baseBranch, team))
   // Accounts and teams share one id sequence.
   const ids = new Set([...reviewers, ...asked].map(({ id }) => id))

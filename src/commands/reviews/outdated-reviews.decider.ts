@@ -51,8 +51,8 @@ const idsOf = (some: readonly ReviewFacts[]) => some.map(({ id }) => id)
 
 /**
  * `gained`: the last verdicts that become official. `lost`: approvals and requests that stop being official. A
- * rejection stays until it is dismissed: a change of the base and back must not lift that of a former writer.
- * Superseded reviews stay so. Requests never become official: a public reader could learn from one who may write.
+ * rejection stays until it is dismissed: changing the base and back must not lift the rejection of a former writer.
+ * Superseded reviews stay superseded. Requests never become official: they would tell public readers who may write.
  */
 function recountOfficial(reviews: readonly ReviewFacts[], official: ReadonlySet<number>) {
   const requests = reviews.filter(({ kind }) => kind === 'request' || kind === 'team-request')

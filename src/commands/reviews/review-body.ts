@@ -88,12 +88,12 @@ export async function reviewFromBody(
 async function reviewedCommit(dir: string, { head }: PullDocument, wanted: string): Promise<string> {
   const commit = wanted.trim().toLowerCase()
   if (commit === '' || commit === head.sha) return head.sha
-  const isOne = isObjectId(commit) && (await isAncestor(dir, commit, head.sha).catch(notThere))
+  const isOne = isObjectId(commit) && (await isAncestor(dir, commit, head.sha).catch(falseIfUnknown))
   if (!isOne) throw unprocessable('commit_id: is not a commit of this pull request')
   return commit
 }
 
-function notThere(error: unknown): false {
+function falseIfUnknown(error: unknown): false {
   if (error instanceof GitFailed) return false
   throw error
 }
@@ -103,9 +103,9 @@ function lineOf(
   { path, body, new_position, old_position }: NonNullable<Options['comments']>[number],
   i: number,
 ): DiffLine {
-  const isGood =
+  const isValid =
     !path.includes('\0') && path.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
-  if (!isGood) throw unprocessable(`comments[${i}].path: is not the path of a file`)
+  if (!isValid) throw unprocessable(`comments[${i}].path: is not the path of a file`)
   if (body.trim() === '') throw unprocessable(`comments[${i}].body: must not be empty`)
   const old = old_position ?? 0
   return old > 0 ? { path, side: 'old', line: old } : { path, side: 'new', line: new_position ?? 0 }

@@ -9,7 +9,7 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
 import type { TeamRequest, UserRequest } from './review-request.decider.ts'
-import { type AskedTeam, requireReaders, teamRequests, teamReviewers } from './team-reviewers.ts'
+import { type RequestedTeam, requireReaders, teamRequests, teamReviewers } from './team-reviewers.ts'
 
 const MAX_REVIEWERS = 50
 /**
@@ -38,7 +38,7 @@ const ReviewerOptions = Type.Object(reviewerOptions, { title: 'ReviewerOptions' 
 
 export interface Reviewers {
   people: AccountDocument[]
-  teams: AskedTeam[]
+  teams: RequestedTeam[]
 }
 
 /** Returns the named users and teams, each once. @throws Refused (not found) */

@@ -1,4 +1,4 @@
-/** Parses the teams that a request asks for reviews. */
+/** Parses the teams of a request for reviews. */
 
 import { isPublicReaderOnly } from '../../access/access.ts'
 import { isOfficialTeam } from '../../access/review-rules.ts'
@@ -13,14 +13,14 @@ import type { TeamRequest } from './review-request.decider.ts'
 
 const FIELD = 'team_reviewers'
 
-/** A team, with what a request for its review depends on. */
-export interface AskedTeam extends TeamRef {
+/** A team, with the facts that decide about a request for its review. */
+export interface RequestedTeam extends TeamRef {
   /** The permission of its members. */
   permission: 'read' | 'write' | 'admin'
   hasRepository: boolean
 }
 
-export function askedTeam(team: Team, { ownerId, teams }: RepositoryDocument): AskedTeam {
+export function requestedTeam(team: Team, { ownerId, teams }: RepositoryDocument): RequestedTeam {
   if (team.kind === 'owners') return { id: ownerId, name: 'Owners', permission: 'admin', hasRepository: true }
   const { id, name, permission, allRepositories, organizationId } = team.team
   const hasRepository = organizationId === ownerId && (allRepositories || teams.includes(id))
@@ -35,18 +35,18 @@ export async function teamReviewers(
   repository: RepositoryDocument,
   requester: AccountDocument,
   names: readonly string[],
-): Promise<AskedTeam[]> {
+): Promise<RequestedTeam[]> {
   if (names.length > 0 && repository.ownerKind !== 'user' && isPublicReaderOnly(repository, requester))
     throw unknownTeam()
   const { teams, unknown } = await teamsNamed(services, repository, FIELD, names)
   if (unknown !== undefined) throw unknownTeam()
-  return teams.map((team) => askedTeam(team, repository))
+  return teams.map((team) => requestedTeam(team, repository))
 }
 
 /** Refuses a team without access to a private repository, as in Gitea. @throws Refused (unprocessable) */
 export function requireReaders(
   { private: isPrivate }: RepositoryDocument,
-  teams: readonly AskedTeam[],
+  teams: readonly RequestedTeam[],
 ): void {
   const stranger = isPrivate ? teams.find(({ hasRepository }) => !hasRepository) : undefined
   if (stranger === undefined) return
@@ -58,14 +58,14 @@ export async function teamRequests(
   { views }: Services,
   repository: RepositoryDocument,
   baseBranch: string,
-  teams: readonly AskedTeam[],
+  teams: readonly RequestedTeam[],
   reviewIds: readonly number[],
 ): Promise<TeamRequest[]> {
   const wanted: TeamRequest[] = []
   for (const [i, team] of teams.entries()) {
     const { id, name } = team
-    const among = id === repository.ownerId ? { ownedIds: id } : { teamIds: id }
-    const members = (await views.accounts.ids(among)).map(Number)
+    const filter = id === repository.ownerId ? { ownedIds: id } : { teamIds: id }
+    const members = (await views.accounts.ids(filter)).map(Number)
     const official = isOfficialTeam(repository, baseBranch, team)
     wanted.push({ team: { id, name }, reviewId: reviewIds[i] ?? 0, official, members })
   }
