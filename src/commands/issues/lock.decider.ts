@@ -1,4 +1,4 @@
-/** Decides locks of issues and pull requests: only writers comment on a locked one. Pure. */
+/** Decides locks of issues and pull requests: only writers may comment on locked ones. Pure. */
 import type { LockEvent } from '../../events/catalog/issues.ts'
 import type { Discussion } from '../../projections/models/issues/discussion.ts'
 

@@ -259,7 +259,7 @@ function dismissible(state: PullState, reviewId: number): (ReviewFacts & { of: A
   return { ...review, of: state }
 }
 
-/** Dismisses a review, with `priors` all earlier ones of its reviewer, too. No event for dismissed ones. */
+/** Dismisses a review and, with `priors`, its reviewer's earlier ones. No event for those that are dismissed already. */
 export function decideDismiss(
   state: PullState,
   reviewId: number,

@@ -31,7 +31,7 @@ export interface UserChange {
  * Changes a user, under a lock on all nodes. The order is: claim of a new address, hash of a new password, events,
  * release of the old address and hash. A hash counts only with its event, so a crash leaves the old password.
  *
- * @param otherAdmin returns whether another site admin can sign in; called when the change may end that of this one
+ * @param otherAdmin returns whether another site admin can sign in; called only when this user may stop being one
  * @throws Refused: not found, or unprocessable for invalid or taken values and for the last site admin; nothing is
  * changed then
  */

@@ -21,7 +21,7 @@ export interface HistoryCaches {
   /** The facts of the events of a stream, from its beginning. */
   facts: LRUCache<string, readonly EventFacts[]>
   /**
-   * By stream and last revision: the smallest revision, position and time in a segment, which may be of different events. See
+   * Segments by stream and last revision: the smallest revision, position and time, perhaps of different events. See
    * `queries/history/replay/last-revision.ts`.
    */
   segments: LRUCache<string, StreamPoint>
