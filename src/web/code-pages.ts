@@ -198,8 +198,8 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
         const page = pageOf(request.query, config)
         const flags = { stat: false, verification: false, files: false }
         const selection = { tip: place.commit.sha, ...(place.path !== '' && { path: place.path }) }
-        const asking = { request, reply }
-        const { total, found } = await commitPage(services, asking, frame.repository, selection, page, flags)
+        const caller = { request, reply }
+        const { total, found } = await commitPage(services, caller, frame.repository, selection, page, flags)
         const wires = await commitWires(services, frame.repository, reply, found, flags)
         const rows = wires.map(({ sha, commit, author }) =>
           commitRow(frame, {
@@ -230,10 +230,10 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
         if (/\.(?:diff|patch)$/.test(name)) {
           return reply.redirect(`${site.base}/api/v1/repos/${fullName}/git/commits/${pathInUrl(name)}`, 302)
         }
-        const asking = { request, reply }
-        const sha = await namedCommit(services, asking, repository, name)
+        const caller = { request, reply }
+        const sha = await namedCommit(services, caller, repository, name)
         const flags = { stat: true, verification: true, files: false }
-        const { commit, author, parents, stats } = await oneCommit(services, asking, repository, sha, flags)
+        const { commit, author, parents, stats } = await oneCommit(services, caller, repository, sha, flags)
         const dir = gitDirOf(services, repository.id)
         const share = gitLimits.diffs.shareOf(clientOf(request))
         const diff = await askGit(request, sha, () =>

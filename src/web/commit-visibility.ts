@@ -1,6 +1,6 @@
 /** Permission to see the commits of a pull request's past. */
 import { type Access, atLeast } from '../access/access.ts'
-import { type Asking, isServed } from '../api/contents/reached-objects.ts'
+import { type Caller, isServed } from '../api/contents/reached-objects.ts'
 import { pullFor } from '../api/pull-requests/pulls.ts'
 import type { Services } from '../services/services.ts'
 
@@ -10,7 +10,7 @@ import type { Services } from '../services/services.ts'
  */
 export async function maySeeCommits(
   services: Services,
-  asking: Asking,
+  caller: Caller,
   { repoId, index, access }: { repoId: number; index: string; access: Access },
   { from, to }: { from: string; to: string },
 ): Promise<boolean> {
@@ -20,6 +20,6 @@ export async function maySeeCommits(
   if (now.head.sha === to && now.mergeBase === from) return true
   const repository = { id: repoId }
   return (
-    (await isServed(services, asking, repository, to)) && (await isServed(services, asking, repository, from))
+    (await isServed(services, caller, repository, to)) && (await isServed(services, caller, repository, from))
   )
 }

@@ -27,7 +27,7 @@ import {
   type EntryFacts,
   type LastCommit,
 } from './contents.ts'
-import { type Asking, ifServed } from './reached-objects.ts'
+import { type Caller, ifServed } from './reached-objects.ts'
 import { missingCommit, refsOf } from './refs-in-time.ts'
 
 /** Maximum size of a file whose content is in a JSON answer, in bytes. `download_url` serves larger ones. */
@@ -77,13 +77,13 @@ async function unlessMissing<T>({ sha }: NamedCommit, answer: Promise<T>): Promi
  */
 export async function commitFor(
   services: Services,
-  asking: Asking,
+  caller: Caller,
   repository: RepositoryDocument,
   ref: string | undefined,
 ): Promise<NamedCommit> {
   const name = ref?.trim() || repository.defaultBranch
   const named = await namedCommit(refsOf(services, repository.id), name)
-  const commit = named && (await ifServed(services, asking, repository, named))
+  const commit = named && (await ifServed(services, caller, repository, named))
   if (commit === undefined) throw notFound(`there is no branch, tag or commit ${name.slice(0, 200)}`)
   return commit
 }

@@ -11,8 +11,8 @@ import { gitDirOf, type Services } from '../../services/services.ts'
 import { commitOf } from '../statuses/statuses.ts'
 import { allRefsOf, refsOf, requireCommits } from './refs-in-time.ts'
 
-/** The request of a search: it takes a slot of the client, and ends when the client disconnects. */
-export interface Asking {
+/** The HTTP request of a search, which takes a slot of the client and ends when the client disconnects. */
+export interface Caller {
   request: FastifyRequest
   reply: FastifyReply
 }
@@ -28,7 +28,7 @@ const NO_SUCH_COMMIT = refuse.notFound('there is no branch, tag or commit with t
  */
 export async function isServed(
   services: Pick<Services, 'gitLimits' | 'gitDir'>,
-  { request, reply }: Asking,
+  { request, reply }: Caller,
   { id }: Pick<RepositoryDocument, 'id'>,
   object: string,
 ): Promise<boolean> {
@@ -47,13 +47,13 @@ export async function isServed(
  */
 export async function servedCommitOf(
   services: Services,
-  asking: Asking,
+  caller: Caller,
   repository: RepositoryDocument,
   ref: string,
 ): Promise<string> {
   const sha = await commitOf(services, repository, ref)
   if (!MAY_BE_ID.test(ref)) await requireCommits(services, repository.id, [sha])
-  else if (!(await isServed(services, asking, repository, sha))) {
+  else if (!(await isServed(services, caller, repository, sha))) {
     await refsOf(services, repository.id).onUnresolved?.(sha)
     throw new Refused(NO_SUCH_COMMIT)
   }
@@ -66,20 +66,20 @@ export async function servedCommitOf(
  */
 export async function requireServed(
   services: Services,
-  asking: Asking,
+  caller: Caller,
   repository: Pick<RepositoryDocument, 'id'>,
   sha: string,
 ): Promise<void> {
-  if (!(await isServed(services, asking, repository, sha))) throw new Refused(NO_SUCH_COMMIT)
+  if (!(await isServed(services, caller, repository, sha))) throw new Refused(NO_SUCH_COMMIT)
 }
 
 /** Returns the commit; undefined when it was named by its id, and no ref reaches it. */
 export async function ifServed<C extends NamedCommit>(
   services: Services,
-  asking: Asking,
+  caller: Caller,
   repository: RepositoryDocument,
   commit: C,
 ): Promise<C | undefined> {
-  const isThere = commit.kind !== 'commit' || (await isServed(services, asking, repository, commit.sha))
+  const isThere = commit.kind !== 'commit' || (await isServed(services, caller, repository, commit.sha))
   return isThere ? commit : undefined
 }

@@ -62,8 +62,8 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
       const problem = newBranchNameProblem(name)
       if (problem !== undefined) throw new Refused(refuse.unprocessable(`new_branch_name: ${problem}`))
       requireMayPush({ repository, access, requester }, name)
-      const asking = { request, reply }
-      const to = await servedCommitOf(services, asking, repository, ref || older || repository.defaultBranch)
+      const caller = { request, reply }
+      const to = await servedCommitOf(services, caller, repository, ref || older || repository.defaultBranch)
       const context = commandContext(request)
       const change = { ref: `refs/heads/${name}`, from: null, to }
       const outcome = await changeRef(
@@ -75,7 +75,7 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
         async () => {
           const writer = await reauthorizeWriter(services, request, repository.id)
           await requireAllowed(services, writer, name)
-          await requireServed(services, asking, repository, to)
+          await requireServed(services, caller, repository, to)
         },
       )
       if (outcome === 'stale') {

@@ -87,13 +87,13 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
         throw notFoundIn(branches, 'branch not found')
       }
       requireMayPush({ repository, access, requester }, branch)
-      const asking = { request, reply }
-      const to = await servedCommitOf(services, asking, repository, wanted)
+      const caller = { request, reply }
+      const to = await servedCommitOf(services, caller, repository, wanted)
       const context = requestContext(request)
       await withRefLock(services, repository.id, async (since) => {
         const writer = await reauthorizeWriter(services, request, repository.id)
         requireMayPush(writer, branch)
-        await requireServed(services, asking, repository, to)
+        await requireServed(services, caller, repository, to)
         const from = await resolveRef(gitDirOf(services, repository.id), ref)
         if (from === null) throw new Refused(refuse.notFound('branch not found'))
         if (expected && expected !== from) throw moved()

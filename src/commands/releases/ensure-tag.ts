@@ -47,7 +47,7 @@ export async function ensureTag(
     return { isNew: true, createdAt: context.at }
   const there = await resolveRef(dir, refOf(tag))
   if (there !== null) return { isNew: false, createdAt: (await timeOf(dir, there)) ?? context.at }
-  const commit = await servedCommitOf(services, tagging.asking, repository, target)
+  const commit = await servedCommitOf(services, tagging.caller, repository, target)
   await createTag(services, context, tagging, { name: tag, commit, message })
   return { isNew: true, createdAt: context.at }
 }

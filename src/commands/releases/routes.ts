@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { onRepository, type RepositoryRequest } from '../../access/repository-access.ts'
-import type { Asking } from '../../api/contents/reached-objects.ts'
+import type { Caller } from '../../api/contents/reached-objects.ts'
 import {
   ReleaseParams,
   ReleaseTagParams,
@@ -168,7 +168,7 @@ export const releaseRoutes: Routes = (services) => {
         const wanted = { ...settings, message: request.body.tag_message ?? '' }
         const { createdAt } = settings.draft
           ? { createdAt: context.at }
-          : await ensureTag(services, context, { repository, requester, asking: { request, reply } }, wanted)
+          : await ensureTag(services, context, { repository, requester, caller: { request, reply } }, wanted)
         await releases.change(services, context, releaseId, 'create', (state) =>
           decideCreateRelease(state, { releaseId, repoId, author, ...settings, createdAt }),
         )
@@ -183,7 +183,7 @@ export const releaseRoutes: Routes = (services) => {
   /** Runs under the lock of the release. */
   async function edit(
     context: CommandContext,
-    tagging: Omit<Tagging, 'request'> & { asking: Asking },
+    tagging: Omit<Tagging, 'request'> & { caller: Caller },
     id: number,
     wanted: Partial<ReleaseSettings>,
   ): Promise<void> {
@@ -239,7 +239,7 @@ export const releaseRoutes: Routes = (services) => {
         const tagging = {
           repository: found.repository,
           requester: signedIn(request),
-          asking: { request, reply },
+          caller: { request, reply },
         }
         await withReleaseLock(services, id, () => edit(context, tagging, id, wanted))
         await settled(services, context, reply)

@@ -33,10 +33,10 @@ export const tagRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'write')
       const { tag_name: name, target, message } = request.body
-      const asking = { request, reply }
-      const commit = await servedCommitOf(services, asking, repository, target || repository.defaultBranch)
+      const caller = { request, reply }
+      const commit = await servedCommitOf(services, caller, repository, target || repository.defaultBranch)
       const context = commandContext(request)
-      const tagging = { repository, requester: signedIn(request), asking }
+      const tagging = { repository, requester: signedIn(request), caller }
       const sha = await createTag(services, context, tagging, { name, commit, message: message ?? '' })
       await settled(services, context, reply)
       const made: TagDocument = { repoId: repository.id, name, sha, date: Date.parse(context.at) }

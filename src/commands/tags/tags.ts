@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { mayControlTag } from '../../access/tag-protection-rules.ts'
 import { memberOf } from '../../access/team-membership.ts'
-import { type Asking, requireServed } from '../../api/contents/reached-objects.ts'
+import { type Caller, requireServed } from '../../api/contents/reached-objects.ts'
 import { coded, Refused, refuse } from '../../errors/refusal.ts'
 import { newRefProblem, refNameProblem } from '../../git/refs/names.ts'
 import { resolveRef } from '../../git/refs/refs.ts'
@@ -19,7 +19,7 @@ import { signatureOf } from '../users/accounts/signature.ts'
 /** Estimated size of a tag object and its ref without the message, in bytes. */
 const TAG_BYTES = 8 * 1024
 
-/** The repository and the requester of a change; the caller has checked write access. */
+/** The repository and the requester of a change, whose write access is checked already. */
 export interface Tagging {
   repository: RepositoryDocument
   requester: AccountDocument
@@ -28,7 +28,7 @@ export interface Tagging {
 
 /** A new tag, with the client that is charged for lookups. */
 export interface NewTagging extends Omit<Tagging, 'request'> {
-  asking: Asking
+  caller: Caller
 }
 
 const refOf = (name: string) => `refs/tags/${name}`
@@ -70,7 +70,7 @@ export async function createTag(
   { name, commit, message }: { name: string; commit: string; message: string },
 ): Promise<string> {
   requireTagName(name)
-  const { repository, requester, asking } = tagging
+  const { repository, requester, caller } = tagging
   await requireTagPermission(services, tagging, name)
   const { id: repoId, ownerId, ownerLogin } = repository
   const dir = gitDirOf(services, repoId)
@@ -85,8 +85,8 @@ export async function createTag(
       known ?? (message.trim() === '' ? commit : await storeTag(dir, { name, commit, message, tagger }))
     const change = { ref: refOf(name), from: null, to }
     const outcome = await changeRef(services, context, repoId, 'tag-creation', change, async () => {
-      await requirePresentTagPermission(services, { repository, request: asking.request }, name)
-      await requireServed(services, asking, repository, commit)
+      await requirePresentTagPermission(services, { repository, request: caller.request }, name)
+      await requireServed(services, caller, repository, commit)
     })
     if (outcome === 'stale')
       throw new Refused(coded('tag_exists', refuse.conflict(`tag_name: the tag ${name} already exists`)))

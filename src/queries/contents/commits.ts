@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { CommitWire } from '../../api/contents/commits.ts'
-import { type Asking, servedCommitOf } from '../../api/contents/reached-objects.ts'
+import { type Caller, servedCommitOf } from '../../api/contents/reached-objects.ts'
 import { PullRequestWire, pullFor, pullWire } from '../../api/pull-requests/pulls.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { CombinedStatusWire, CommitStatusWire, commitOf } from '../../api/statuses/statuses.ts'
@@ -60,7 +60,7 @@ type CommitRequest = FastifyRequest & {
 /** Resolves a reference to a commit that a ref reaches. @throws Refused: unprocessable for an invalid name; not found */
 export async function namedCommit(
   services: Services,
-  asking: Asking,
+  caller: Caller,
   repository: RepositoryDocument,
   ref: string,
 ) {
@@ -69,13 +69,13 @@ export async function namedCommit(
       refuse.unprocessable('sha: is not the name of a branch or a tag, nor the id of a commit'),
     )
   }
-  return await servedCommitOf(services, asking, repository, ref)
+  return await servedCommitOf(services, caller, repository, ref)
 }
 
 /** A page of the commits that a selection names, newest first. @throws Refused (not found) when they no longer exist */
 export async function commitPage(
   services: Services,
-  { request, reply }: Asking,
+  { request, reply }: Caller,
   repository: RepositoryDocument,
   selection: CommitSelection,
   { skip, limit }: Pick<Page, 'skip' | 'limit'>,
@@ -99,7 +99,7 @@ export async function commitPage(
 /** Reads one commit. @throws Refused (not found) when it no longer exists */
 export async function oneCommit(
   services: Services,
-  { request, reply }: Asking,
+  { request, reply }: Caller,
   repository: RepositoryDocument,
   sha: string,
   flags: CommitFlags,

@@ -116,16 +116,16 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { repository } = await onRepository(services, request, 'read')
         const [baseRef, headRef] = sidesOf(request.params['*'], repository)
         const head = await headOf(services, request.requester, repository, headRef)
-        const asking = { request, reply }
+        const caller = { request, reply }
         const from = {
           dir: gitDirOf(services, repository.id),
-          sha: await servedCommitOf(services, asking, repository, baseRef),
+          sha: await servedCommitOf(services, caller, repository, baseRef),
         }
         const ofHead = () => servedCommitOf(services, asking, head.repository, head.ref)
         const isOther = head.repository.id !== repository.id
         const to = {
           dir: gitDirOf(services, head.repository.id),
-          sha: await (isOther ? inRepository(services, asking, head.repository.id, ofHead) : ofHead()),
+          sha: await (isOther ? inRepository(services, caller, head.repository.id, ofHead) : ofHead()),
         }
         const page = wantedPage(request.query, services.config)
         const shown = page ?? { ...pageOf({}, services.config), limit: MAX_COMMITS }

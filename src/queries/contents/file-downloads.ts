@@ -10,7 +10,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { commitFor, entryFor } from '../../api/contents/contents-at.ts'
-import { type Asking, ifServed } from '../../api/contents/reached-objects.ts'
+import { type Caller, ifServed } from '../../api/contents/reached-objects.ts'
 import { refsOf } from '../../api/contents/refs-in-time.ts'
 import { type FoundObject, lfsObjectsFor, openLfsFile } from '../../api/lfs/lfs-objects.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
@@ -207,13 +207,13 @@ const ref = OptionalText('Branch, tag or commit; without it, the path may begin 
 /** Returns the commit with which the path begins, and the path in it; undefined also for an unreachable commit. */
 export async function servedAt(
   services: Services,
-  asking: Asking,
+  caller: Caller,
   repository: RepositoryDocument,
   path: string,
   kind?: NamedCommit['kind'],
 ) {
   const found = await commitAndPath(refsOf(services, repository.id), path, kind)
-  return found && (await ifServed(services, asking, repository, found.commit)) && found
+  return found && (await ifServed(services, caller, repository, found.commit)) && found
 }
 
 /** The routes of the API. For an LFS pointer, `raw` sends the pointer and `media` its object. */
@@ -234,10 +234,10 @@ export function fileDownloadRoutes(services: Services): FastifyPluginAsyncTypebo
         async (request, reply) => {
           const { repository } = await onRepository(services, request, 'read')
           const path = request.params['*']
-          const asking = { request, reply }
+          const caller = { request, reply }
           const { ref } = request.query
-          const found = ref ? undefined : await servedAt(services, asking, repository, path)
-          const file = found ?? { commit: await commitFor(services, asking, repository, ref), path }
+          const found = ref ? undefined : await servedAt(services, caller, repository, path)
+          const file = found ?? { commit: await commitFor(services, caller, repository, ref), path }
           return sendFile(services, request, reply, { repository, ...file }, word === 'media')
         },
       )

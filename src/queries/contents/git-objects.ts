@@ -14,7 +14,7 @@ import {
   referenceWire,
   TREE_PAGE,
 } from '../../api/contents/git-objects.ts'
-import { type Asking, isServed, servedCommitOf } from '../../api/contents/reached-objects.ts'
+import { type Caller, isServed, servedCommitOf } from '../../api/contents/reached-objects.ts'
 import { allRefsOf, refsOf, requireCommits } from '../../api/contents/refs-in-time.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { repositoryUrl, StatusParams } from '../../api/statuses/statuses.ts'
@@ -63,12 +63,12 @@ function requireId(text: string): string {
  */
 async function treeOf(
   services: Services,
-  asking: Asking,
+  caller: Caller,
   repository: RepositoryDocument,
   expression: string,
 ): Promise<string> {
   const [name = '', ...path] = expression.split(':')
-  const root = await rootOf(services, asking, repository, name)
+  const root = await rootOf(services, caller, repository, name)
   const parts = partsOf(path.join(':'))
   const entry = parts && (await entryAt(gitDirOf(services, repository.id), root, parts))
   if (entry === undefined || kindOf(entry) !== 'dir') throw new Refused(refuse.notFound('tree not found'))
@@ -77,15 +77,15 @@ async function treeOf(
 
 async function rootOf(
   services: Services,
-  asking: Asking,
+  caller: Caller,
   repository: RepositoryDocument,
   name: string,
 ): Promise<string> {
   const dir = gitDirOf(services, repository.id)
   const id = name.toLowerCase()
   const [header] = isObjectId(id) ? await objectReaders.headers(dir, [id]) : []
-  if (header?.type === 'tree' && (await isServed(services, asking, repository, id))) return id
-  const commit = await servedCommitOf(services, asking, repository, name)
+  if (header?.type === 'tree' && (await isServed(services, caller, repository, id))) return id
+  const commit = await servedCommitOf(services, caller, repository, name)
   const tree = (await commitFacts(dir, [commit])).get(commit)?.tree
   if (tree === undefined) throw new Refused(refuse.notFound('tree not found'))
   return tree
