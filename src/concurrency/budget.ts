@@ -1,12 +1,12 @@
 /**
- * A budget: divides a limited resource (bytes, connections, slots) among clients, so that no client can use all of it. It
- * only counts. When the budget is used up, the caller refuses, waits or evicts.
+ * A budget divides a limited resource (bytes, connections, slots) among clients, so that no client can use all of it.
+ * It only counts: when it is used up, the caller refuses, waits or evicts.
  */
 
 export interface BudgetLimits {
   /** The amount that all clients together may hold. */
   all: number
-  /** The amount that one network may hold (see `networkOf`), or any other key that shares are given to. */
+  /** The amount that one network (see `networkOf`) or other key may hold. */
   perNetwork: number
 }
 
@@ -43,10 +43,10 @@ export function createBudget({ all, perNetwork }: BudgetLimits): Budget {
     },
     take(network, amount) {
       add(network, amount)
-      let given = false
+      let isReleased = false
       return () => {
-        if (given) return
-        given = true
+        if (isReleased) return
+        isReleased = true
         add(network, -amount)
       }
     },

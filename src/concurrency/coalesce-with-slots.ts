@@ -8,7 +8,7 @@ import { coalesce } from './coalesce.ts'
 import type { Semaphore } from './semaphore.ts'
 
 /** A request whose run has not started, or that clients still wait for. */
-interface Question<T> {
+interface SharedRun<T> {
   id: number
   /** The number of waiting clients. */
   clients: number
@@ -24,17 +24,17 @@ interface Question<T> {
  */
 export function coalesceWithSlots<T>(slots: Semaphore) {
   /** Requests whose run has not started. */
-  const questions = new Map<string, Question<T>>()
-  const places = coalesce<T>()
+  const pending = new Map<string, SharedRun<T>>()
+  const byClient = coalesce<T>()
   let ids = 0
 
-  function ask(key: string): Question<T> {
-    const asked = questions.get(key)
-    if (asked !== undefined) return asked
-    const question = { id: ids++, clients: 0, begun: new AbortController(), unwanted: new AbortController() }
-    questions.set(key, question)
-    question.begun.signal.addEventListener('abort', () => questions.delete(key))
-    return question
+  function joinRun(key: string): SharedRun<T> {
+    const existing = pending.get(key)
+    if (existing !== undefined) return existing
+    const run = { id: ids++, clients: 0, begun: new AbortController(), unwanted: new AbortController() }
+    pending.set(key, run)
+    run.begun.signal.addEventListener('abort', () => pending.delete(key))
+    return run
   }
 
   return async (
@@ -44,14 +44,14 @@ export function coalesceWithSlots<T>(slots: Semaphore) {
     gone?: AbortSignal,
   ): Promise<T> => {
     gone?.throwIfAborted()
-    const question = ask(key)
-    const { begun, unwanted } = question
+    const run = joinRun(key)
+    const { begun, unwanted } = run
 
     async function answerInSlot(leave: AbortSignal): Promise<T> {
-      question.clients += 1
+      run.clients += 1
       const left = () => {
-        question.clients -= 1
-        if (question.clients > 0) return
+        run.clients -= 1
+        if (run.clients > 0) return
         begun.abort()
         unwanted.abort(leave.reason)
       }
@@ -59,11 +59,11 @@ export function coalesceWithSlots<T>(slots: Semaphore) {
       let release: (() => void) | undefined
       try {
         release = await slots.take(client, AbortSignal.any([leave, begun.signal]))
-        question.answer ??= answer(unwanted.signal)
+        run.answer ??= answer(unwanted.signal)
         begun.abort()
-        return await question.answer
+        return await run.answer
       } catch (error) {
-        if (question.answer !== undefined) return await question.answer
+        if (run.answer !== undefined) return await run.answer
         if (!leave.aborted) left()
         leave.removeEventListener('abort', left)
         throw error
@@ -71,6 +71,6 @@ export function coalesceWithSlots<T>(slots: Semaphore) {
         release?.()
       }
     }
-    return await places(`${question.id} ${client}`, answerInSlot, gone)
+    return await byClient(`${run.id} ${client}`, answerInSlot, gone)
   }
 }

@@ -58,8 +58,8 @@ export function nextRun<T>(work: () => Promise<T>): () => Promise<T> {
 }
 
 /**
- * Awaits a promise; when the signal aborts first, calls `left` and rejects with the signal's reason. The work behind the
- * promise continues unless `left` aborts it.
+ * Awaits a promise; when the signal aborts first, calls `left` and rejects with the signal's reason. The work itself
+ * continues unless `left` aborts it.
  */
 export function rejectOnAbort<T>(
   promise: Promise<T>,

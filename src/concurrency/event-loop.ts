@@ -90,10 +90,10 @@ export function createLoopScheduler(
     // Move the key to the end, for fairness among keys with equal use.
     waiting.delete(key)
     if (queue.length > 0) waiting.set(key, queue)
-    if (next !== undefined) runNow(next, goOn)
+    if (next !== undefined) runNow(next, runFurther)
   }
 
-  function goOn(): void {
+  function runFurther(): void {
     const first = use.least(waiting.keys())
     if (first !== undefined && hasTime(first)) runNext(first)
   }
@@ -164,10 +164,10 @@ export function createLoopScheduler(
       const work = context.getStore()
       if (work === undefined) return promise
       return new Promise((resolve, reject) => {
-        const goOn = (run: () => void) => runContinuation({ work, run })
+        const runFurther = (run: () => void) => runContinuation({ work, run })
         promise.then(
-          (value) => goOn(() => resolve(value)),
-          (error: unknown) => goOn(() => reject(error)),
+          (value) => runFurther(() => resolve(value)),
+          (error: unknown) => runFurther(() => reject(error)),
         )
       })
     },

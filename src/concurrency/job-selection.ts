@@ -10,7 +10,7 @@ interface Ready {
   due: number
 }
 
-interface Places {
+interface FreeSlots {
   /** Free slots: in total, for all slow accounts together, and for one account. */
   free: number
   freeForSlow: number
@@ -23,12 +23,12 @@ interface Places {
 /** Returns the jobs that get the free slots, in order. Within an account, the longest waiting job is first. */
 export function selectJobs<R extends Ready>(
   ready: Iterable<R>,
-  { free, freeForSlow, freeFor, isSlow, used }: Places,
+  { free, freeForSlow, freeFor, isSlow, used }: FreeSlots,
 ): R[] {
   const byAccount = Map.groupBy(ready, ({ account }) => account)
   for (const [account, own] of byAccount) {
-    const few = own.sort((one, other) => one.due - other.due).slice(0, Math.max(0, freeFor(account)))
-    if (few.length > 0) byAccount.set(account, few)
+    const startable = own.sort((one, other) => one.due - other.due).slice(0, Math.max(0, freeFor(account)))
+    if (startable.length > 0) byAccount.set(account, startable)
     else byAccount.delete(account)
   }
   const chosen: R[] = []

@@ -14,17 +14,17 @@ export interface MutexLimits {
  * Call it when the work is queued; call the function that it returns when the work has the lock.
  */
 export function sharedFailures(isShared: (error: unknown) => boolean) {
-  let came = 0
+  let queued = 0
   let failed: { upTo: number; error: unknown } | undefined
   return <T>(work: () => Promise<T>): (() => Promise<T>) => {
-    came += 1
-    const number = came
+    queued += 1
+    const number = queued
     return async () => {
       if (failed !== undefined && number <= failed.upTo) throw failed.error
       try {
         return await work()
       } catch (error) {
-        if (isShared(error)) failed = { upTo: came, error }
+        if (isShared(error)) failed = { upTo: queued, error }
         throw error
       }
     }

@@ -1,10 +1,10 @@
 /**
- * A fair semaphore: limits concurrent work and divides the slots among keys, which name clients. A key holds at most its
- * share of the slots. A caller without a free slot waits in the queue of its key. A freed slot goes to the waiting key that
- * holds the fewest slots, in order of arrival among equals. The queues have a common limit: when it is reached, the last
- * caller of the longest queue is evicted for a caller of a shorter queue. So a client never loses its only place, and a new
- * client still gets one. A caller is refused with 429 when its own queue is full, with 503 when all queues together are
- * full.
+ * A fair semaphore: limits concurrent work and divides the slots among keys, which name clients. A key holds at most
+ * its share of the slots. A caller without a free slot waits in the queue of its key. A freed slot goes to the waiting
+ * key that holds the fewest slots, in order of arrival among equals. The queues have a common limit: when it is
+ * reached, the last caller of the longest queue is evicted for a caller of a shorter queue. So a client's only waiting
+ * caller is never evicted. A caller is refused with 429 when its own queue is full, with 503 when all queues together
+ * are full.
  */
 import { type LimitName, limitReached } from '../errors/limits.ts'
 import { ErrorWithRefusal, type Refusal, refuse } from '../errors/refusal.ts'
@@ -50,7 +50,7 @@ export class SlotsFull extends ErrorWithRefusal {
 
 interface Waiting {
   start(): void
-  /** Rejects the caller: its place goes to another client. */
+  /** Rejects the caller in favour of another client. */
   evict(): void
 }
 
@@ -59,8 +59,8 @@ const quarterOf = (count: number) => Math.max(1, Math.floor(count / 4))
 /** Creates a semaphore. The state of a key ends with its last slot or waiting caller. */
 export function createSemaphore(limits: SemaphoreLimits): Semaphore {
   const { name, size, share = quarterOf(size) } = limits
-  const { waiting: places = name === undefined ? Number.POSITIVE_INFINITY : 16 * size } = limits
-  const { waitingShare = quarterOf(places) } = limits
+  const { waiting: capacity = name === undefined ? Number.POSITIVE_INFINITY : 16 * size } = limits
+  const { waitingShare = quarterOf(capacity) } = limits
   const slots = createBudget({ all: size, perNetwork: share })
   /** Waiting callers by key, in order of arrival. A key that got a slot moves to the end. */
   const queues = new Map<string, Waiting[]>()
@@ -79,7 +79,7 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
   function join(key: string, one: Waiting): 'own' | 'all' | undefined {
     const own = queues.get(key)?.length ?? 0
     if (own >= waitingShare) return 'own'
-    if (waiting >= places && !evictFor(own + 1)) return own === 0 ? 'all' : 'own'
+    if (waiting >= capacity && !evictFor(own + 1)) return own === 0 ? 'all' : 'own'
     const queue = queues.get(key) ?? []
     queue.push(one)
     queues.set(key, queue)
@@ -118,12 +118,12 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
 
   /** Takes a free slot. Returns a function that releases it. */
   function start(key: string): () => void {
-    const giveBack = slots.take(key, 1)
+    const releaseSlot = slots.take(key, 1)
     let isHeld = true
     return () => {
       if (!isHeld) return
       isHeld = false
-      giveBack()
+      releaseSlot()
       startNext()
     }
   }
@@ -139,23 +139,23 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
       const lacking = slots.lacking(key, 1)
       if (lacking === undefined) return start(key)
       return await new Promise((resolve, reject) => {
-        const giveUp = () => {
-          leave(key, mine)
+        const abandon = () => {
+          leave(key, caller)
           reject(signal?.reason)
         }
-        const mine: Waiting = {
+        const caller: Waiting = {
           start() {
-            signal?.removeEventListener('abort', giveUp)
+            signal?.removeEventListener('abort', abandon)
             resolve(start(key))
           },
           evict() {
-            signal?.removeEventListener('abort', giveUp)
+            signal?.removeEventListener('abort', abandon)
             reject(full('own'))
           },
         }
-        const whoseIsFull = join(key, mine)
-        if (whoseIsFull !== undefined) return reject(full(lacking === 'network' ? 'own' : whoseIsFull))
-        signal?.addEventListener('abort', giveUp, { once: true })
+        const fullQueue = join(key, caller)
+        if (fullQueue !== undefined) return reject(full(lacking === 'network' ? 'own' : fullQueue))
+        signal?.addEventListener('abort', abandon, { once: true })
       })
     },
     size,

@@ -42,7 +42,7 @@ const HALF_LIFE_MS = 10 * 60_000
 const PAUSE_MS = 2000
 const LONGEST_PAUSE_MS = 64_000
 /** Interval for checking `hold` and `loadEveryMs`, in milliseconds. */
-const LOOK_MS = 500
+const CHECK_MS = 500
 
 interface Waiting<W> {
   one: W
@@ -69,7 +69,7 @@ export function createWorker<W extends Work>(options: Options<W>, signal: AbortS
 
   const pause = (ms: number) =>
     new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, Math.min(Math.max(0, ms), LOOK_MS)).unref()
+      const timer = setTimeout(resolve, Math.min(Math.max(0, ms), CHECK_MS)).unref()
       wake = () => {
         clearTimeout(timer)
         resolve()
@@ -160,7 +160,7 @@ export function createWorker<W extends Work>(options: Options<W>, signal: AbortS
     while (!signal.aborted) {
       try {
         await load(hold())
-        await pause(loadedFor === undefined ? LOOK_MS : beginAll() - performance.now())
+        await pause(loadedFor === undefined ? CHECK_MS : beginAll() - performance.now())
       } catch (error) {
         if (signal.aborted) break
         options.failed(error)

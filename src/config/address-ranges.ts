@@ -11,16 +11,16 @@ const NAMED: ReadonlyMap<string, readonly string[]> = new Map([
 const familyOf = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4')
 
 /**
- * Returns a test whether an address is in one of these ranges; undefined when an entry is not a range. An entry is an
- * address, a range as `10.0.0.0/8`, or `loopback`, `linklocal` or `uniquelocal`.
+ * Returns a predicate for addresses in one of these ranges; undefined for an invalid entry. An entry is an address, a
+ * range as `10.0.0.0/8`, or `loopback`, `linklocal` or `uniquelocal`.
  */
 export function addressesIn(entries: readonly string[]): ((address: string) => boolean) | undefined {
   const ranges = new BlockList()
   for (const range of entries.flatMap((entry) => NAMED.get(entry.toLowerCase()) ?? [entry])) {
     const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(range) ?? []
-    const most = isIPv6(address) ? 128 : 32
-    if (isIP(address) === 0 || address.includes('%') || Number(bits ?? most) > most) return undefined
-    ranges.addSubnet(address, Number(bits ?? most), familyOf(address))
+    const maxBits = isIPv6(address) ? 128 : 32
+    if (isIP(address) === 0 || address.includes('%') || Number(bits ?? maxBits) > maxBits) return undefined
+    ranges.addSubnet(address, Number(bits ?? maxBits), familyOf(address))
   }
   return (address) => isIP(address) !== 0 && ranges.check(address, familyOf(address))
 }
@@ -28,12 +28,12 @@ export function addressesIn(entries: readonly string[]): ((address: string) => b
 const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
 
 /**
- * Returns the part of an address that identifies a client: all of an IPv4 address, the first 64 bits of an IPv6 address. A
- * provider gives each customer at least that many bits, so a client could use a new address for each request. Texts that
- * are not addresses count as one client.
+ * Returns the part of an address that identifies a client: all of an IPv4 address, the first 64 bits of an IPv6
+ * address. Providers give each customer a /64, so a client could use a new address for each request. Texts that are not
+ * addresses count as one client.
  */
 export function networkOf(text: string): string {
-  // Cached, because each request asks several times.
+  // Cached, because each request needs it several times.
   if (last?.text !== text) last = { text, network: networkIn(text) }
   return last.network
 }
@@ -49,10 +49,10 @@ function networkIn(text: string): string {
   const [head = '', tail = ''] = (address.split('%')[0] ?? '').split('::')
   const groups = (part: string) => (part === '' ? [] : part.split(':'))
   // An IPv4 address at the end replaces two groups, never the first four.
-  const ahead = groups(head)
-  const behind = groups(tail).flatMap((group) => (group.includes('.') ? [group, ''] : [group]))
-  const zeros = Array.from({ length: Math.max(0, 8 - ahead.length - behind.length) }, () => '0')
-  const first = [...ahead, ...zeros, ...behind]
+  const leading = groups(head)
+  const trailing = groups(tail).flatMap((group) => (group.includes('.') ? [group, ''] : [group]))
+  const zeros = Array.from({ length: Math.max(0, 8 - leading.length - trailing.length) }, () => '0')
+  const first = [...leading, ...zeros, ...trailing]
     .slice(0, 4)
     .map((group) => Number.parseInt(group, 16).toString(16))
   return `${first.join(':')}::/64`

@@ -15,11 +15,11 @@ type Value<Entry> = Entry extends { kind: Kind<infer T>; row: infer R }
  */
 export type Config = { readonly [Key in keyof Table]: Value<Table[Key]> } & { readonly nodeName: string }
 
-/** Whether several servers may run with these settings: all shared state is then on other servers. */
+/** Whether several servers may run with these settings: then both stores are external. */
 export const isShared = ({ eventStoreUrl, mongodbUrl }: Pick<Config, 'eventStoreUrl' | 'mongodbUrl'>) =>
   eventStoreUrl !== undefined && mongodbUrl !== undefined
 
-/** The value of a setting prevents a start. */
+/** Thrown when the value of a setting prevents a start. */
 export class ConfigError extends OperatorError {
   readonly setting: SettingName
 

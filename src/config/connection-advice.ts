@@ -1,13 +1,13 @@
-/** Advice for operators when a server of a connection string is unreachable. */
+/** Advice for operators about unreachable servers of a connection string. */
 
 const NO_TLS = 'the server does not speak TLS: add tls=false, or turn TLS on at the server'
 
 /** By error code of the failed connection. */
 const ADVICE: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'no server listens there: start it, or correct the port',
+  ECONNREFUSED: 'no server listens on this port: start it, or correct the port',
   ENOTFOUND: 'unknown host name: correct it',
   EAI_AGAIN: 'the name of the host cannot be looked up now: check the DNS',
-  ETIMEDOUT: 'nothing answers there: check the address and the firewall',
+  ETIMEDOUT: 'the host does not answer: check the address and the firewall',
   EPROTO: NO_TLS,
   ECONNRESET: NO_TLS,
   ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
@@ -20,7 +20,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 /** Error codes of a certificate with an unknown issuer. */
 const UNKNOWN_ISSUER = /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_)/
 
-/** Describes the failure and the remedy for one host: "127.0.0.1:2113: no server listens there: … (ECONNREFUSED)". */
+/** Describes failure and remedy for one host: "127.0.0.1:2113: no server listens on this port: … (ECONNREFUSED)". */
 export function connectionAdvice(host: string, code: string): string {
   const advice = UNKNOWN_ISSUER.test(code)
     ? 'the certificate of the server comes from an unknown CA: name the certificate of the CA with tlsCAFile'

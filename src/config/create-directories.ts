@@ -1,6 +1,6 @@
 /**
- * Creates a directory that an operator names, with its parents, in a child process: a file system that does not answer
- * would block a thread of this process forever, and with it the exit. Node's own `mkdir` never ends in /proc.
+ * Creates a directory and its parents in a child process: a file system that does not answer would block a thread of
+ * this process forever, and with it the exit. Node's `mkdir` never returns for a path in /proc.
  */
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -17,16 +17,16 @@ import { ConfigError } from './config.ts'
 /** Timeout for a file system, in milliseconds. */
 const TIMEOUT_MS = 60_000
 
-/** The directory is missing, or not writable. The message begins with a path and has the reason. */
+/** Thrown for a missing or unwritable directory. The message begins with a path and has the reason. */
 class PathProblem extends OperatorError {}
 
 /** @throws PathProblem */
 export async function createDirectories(path: string, withinMs = TIMEOUT_MS): Promise<void> {
-  const said = await mkdirError(path, withinMs)
-  if (said === undefined) {
-    throw new PathProblem(`${path} is on a file system that does not answer: look whether its disk is there`)
+  const output = await mkdirError(path, withinMs)
+  if (output === undefined) {
+    throw new PathProblem(`${path} is on a file system that does not answer: check its disk or network`)
   }
-  const problem = await problemAt(path, said)
+  const problem = await problemAt(path, output)
   if (problem !== undefined) throw new PathProblem(problem)
 }
 
@@ -48,8 +48,8 @@ async function mkdirError(path: string, withinMs: number): Promise<string | unde
   const ended = new AbortController()
   const late = delay(withinMs, undefined, { signal: ended.signal }).catch(() => undefined)
   try {
-    const said = Promise.all([text(child.stderr), once(child, 'close')]).then(([words]) => words)
-    return await Promise.race([said, late])
+    const output = Promise.all([text(child.stderr), once(child, 'close')]).then(([words]) => words)
+    return await Promise.race([output, late])
   } finally {
     ended.abort()
     // The child may hang in the file system. It must not keep this process alive.
@@ -60,14 +60,14 @@ async function mkdirError(path: string, withinMs: number): Promise<string | unde
 }
 
 /** Returns why a directory is not writable; undefined for a writable one. */
-async function problemAt(path: string, said: string): Promise<string | undefined> {
-  if (said !== '') {
-    const above = await existingAncestor(path)
-    if (!above.isDirectory) return `${above.path} is not a directory: name one`
-    if (said.includes('Permission denied')) return mayNotWrite(above.path)
-    return `${path} cannot be made in ${above.path}: ${said.trim().split(': ').at(-1)}: name another one`
+async function problemAt(path: string, output: string): Promise<string | undefined> {
+  if (output !== '') {
+    const ancestor = await existingAncestor(path)
+    if (!ancestor.isDirectory) return `${ancestor.path} is not a directory`
+    if (output.includes('Permission denied')) return mayNotWrite(ancestor.path)
+    return `${path} cannot be created in ${ancestor.path}: ${output.trim().split(': ').at(-1)}`
   }
-  // Named like the files beside a lock, which an empty directory may have.
+  // Named like SQLite's files for the lock, which may exist in an "empty" directory.
   const probe = join(path, `lock.db-${randomUUID()}`)
   try {
     await (await open(probe, 'wx')).close()
@@ -76,7 +76,7 @@ async function problemAt(path: string, said: string): Promise<string | undefined
   } catch (error) {
     if (isDiskFull(error)) return undefined
     if (hasCode(error, 'EACCES')) return mayNotWrite(path)
-    if (hasCode(error, 'EROFS')) return `${path} is on a disk that can only be read: mount it for writing`
+    if (hasCode(error, 'EROFS')) return `${path} is on a read-only disk: mount it for writing`
     throw error
   }
 }
@@ -86,7 +86,7 @@ const mayNotWrite = (path: string) => {
   return `the user ${user} may not write in ${path}: allow it (chown ${user} ${path})`
 }
 
-/** Returns the first existing directory on the way up from a path. */
+/** Returns the nearest existing ancestor of a path. */
 async function existingAncestor(path: string): Promise<{ path: string; isDirectory: boolean }> {
   const found = await stat(path).catch((error: unknown) => {
     // If the user may not enter a directory, report that directory.

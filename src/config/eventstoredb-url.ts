@@ -24,7 +24,7 @@ interface EventStoreDbOptions {
   discoveryInterval?: number
   /** Seconds. */
   gossipTimeout?: number
-  /** Milliseconds, as the three below; -1 means never. */
+  /** Milliseconds, like the next two; -1 means never. */
   defaultDeadline?: number
   keepAliveInterval?: number
   keepAliveTimeout?: number
@@ -32,7 +32,7 @@ interface EventStoreDbOptions {
 
 const DEFAULT_PORT = 2113
 
-/** The connection string is invalid. The message continues a sentence that begins with the setting's name. */
+/** Thrown for an invalid connection string. The message continues a sentence that begins with the setting's name. */
 export class EventStoreDbUrlProblem extends Error {
   override readonly name = 'EventStoreDbUrlProblem'
 }
@@ -48,19 +48,19 @@ const flag: Reader<boolean> = {
   read: (value) => (value === 'true' ? true : value === 'false' ? false : undefined),
 }
 const text: Reader<string> = { allowed: 'percent-encoded text', read: (value) => decoded(value) || undefined }
-/** Followers may lag behind the leader's writes. */
+/** Only the leader: followers may lag behind its writes. */
 const preference: Reader<'leader'> = {
   allowed: 'leader: other nodes may lag behind what was written',
   read: (value) => (flat(value) === 'leader' ? 'leader' : undefined),
 }
 
-function integer(least: number, orNever = false): Reader<number> {
+function integer(min: number, orNever = false): Reader<number> {
   return {
-    allowed: `a whole number from ${least}${orNever ? ', or -1' : ''}`,
+    allowed: `a whole number from ${min}${orNever ? ', or -1' : ''}`,
     read(value) {
       if (!/^(?:\d{1,9}|-1)$/.test(value)) return undefined
       const number = Number(value)
-      return number >= least || (orNever && number === -1) ? number : undefined
+      return number >= min || (orNever && number === -1) ? number : undefined
     },
   }
 }
@@ -153,10 +153,10 @@ function parseOptions(query: string): EventStoreDbOptions {
 function setOption(options: EventStoreDbOptions, name: string, value: string): boolean {
   for (const [key, { allowed, read }] of Object.entries(readers)) {
     if (flat(key) !== name) continue
-    const read_ = read(value)
-    if (read_ === undefined)
+    const parsed = read(value)
+    if (parsed === undefined)
       throw new EventStoreDbUrlProblem(`has the option ${key}, which must be ${allowed}`)
-    Object.assign(options, { [key]: read_ })
+    Object.assign(options, { [key]: parsed })
     return true
   }
   return false

@@ -1,9 +1,9 @@
-/** Explains a failure to listen: the setting, and the remedy. */
+/** Explains a failure to listen, with the setting and the remedy. */
 import { isIPv6 } from 'node:net'
 import { ConfigError } from './config.ts'
 import type { SettingName } from './setting-table.ts'
 
-interface Place {
+interface ListenAddress {
   /** The settings of the address. */
   settings: { host: SettingName; port: SettingName }
   host: string
@@ -13,7 +13,7 @@ interface Place {
 const ADVICE = '127.0.0.1 is for this machine alone, 0.0.0.0 means every interface'
 
 /** Creates the error of a start that cannot listen on this address. */
-export function listenProblem({ settings, host, port }: Place, error: unknown): ConfigError {
+export function listenProblem({ settings, host, port }: ListenAddress, error: unknown): ConfigError {
   const place = `${isIPv6(host) ? `[${host}]` : host}:${port}`
   const because = (setting: SettingName, problem: string) =>
     new ConfigError(setting, problem, { cause: error })

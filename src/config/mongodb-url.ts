@@ -18,10 +18,10 @@ function oneOf(...values: string[]): Rule {
   return { allowed: values.join(' or '), accepts: (value) => values.includes(value.toLowerCase()) }
 }
 
-function between(least: number, most: number): Rule {
+function between(min: number, max: number): Rule {
   return {
-    allowed: `a whole number from ${least} to ${most}`,
-    accepts: (value) => /^\d{1,9}$/.test(value) && Number(value) >= least && Number(value) <= most,
+    allowed: `a whole number from ${min} to ${max}`,
+    accepts: (value) => /^\d{1,9}$/.test(value) && Number(value) >= min && Number(value) <= max,
   }
 }
 
@@ -49,7 +49,7 @@ const RULES: Record<string, Rule> = {
   srvServiceName: anything,
   srvAllowedHostsSuffix: anything,
   minPoolSize: between(0, 1000),
-  // Without a limit, the driver's pool has at most 100 connections; 0 would mean unlimited.
+  // Without a limit, the driver's pool has at max 100 connections; 0 would mean unlimited.
   maxPoolSize: between(1, 1000),
   maxConnecting: between(1, 100),
   maxIdleTimeMS: between(0, 86_400_000),
@@ -62,7 +62,7 @@ const RULES: Record<string, Rule> = {
   serverMonitoringMode: oneOf('auto', 'poll', 'stream'),
   retryReads: flag,
   retryWrites: flag,
-  // Limited, because calls would hang or fail too early otherwise.
+  // Limited: otherwise calls would hang or fail too early.
   serverSelectionTimeoutMS: between(100, 15_000),
   connectTimeoutMS: between(100, 15_000),
   heartbeatFrequencyMS: between(500, 10_000),
@@ -112,7 +112,7 @@ function optionsProblem(query: string): string | undefined {
     const wanted = (OTHER_NAMES.get(written.toLowerCase()) ?? written).toLowerCase()
     const found = Object.entries(RULES).find(([name]) => name.toLowerCase() === wanted)
     if (found === undefined) {
-      return `has the option ${shown}, which Mergelog does not take; there are ${Object.keys(RULES).join(', ')}`
+      return `has the option ${shown}, which Mergelog does not allow; the allowed ones are ${Object.keys(RULES).join(', ')}`
     }
     const [name, rule] = found
     if (given.has(name)) return `has the option ${shown} twice`

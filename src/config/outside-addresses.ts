@@ -28,21 +28,21 @@ const isInside4 = inRanges(
 
 /** All public IPv6 addresses. */
 const isGlobal6 = inRanges('2000::/3')
-/** Except Teredo and other protocols, examples, and 6to4, which leads to an IPv4 address. */
+/** Exceptions: Teredo and other protocols, examples, and 6to4, which leads to an IPv4 address. */
 const isInside6 = inRanges('2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20')
-/** A gateway translates these to the IPv4 address at their end. */
+/** Addresses that a gateway translates to the IPv4 address in their last 32 bits. */
 const isTranslated = inRanges('64:ff9b::/96')
 
 /** The eight groups of an IPv6 address. */
 function groupsOf(address: string): number[] {
-  // The URL parser writes any form of an address in one way, without dots.
+  // The URL parser normalizes addresses, to a form without dots.
   const plain = new URL(`http://[${address}]/`).hostname.slice(1, -1)
   const [head = '', tail = ''] = plain.split('::')
   const groups = (part: string) =>
     part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16))
-  const [ahead, behind] = [groups(head), groups(tail)]
-  const zeros = Array.from({ length: Math.max(0, 8 - ahead.length - behind.length) }, () => 0)
-  return [...ahead, ...zeros, ...behind]
+  const [leading, trailing] = [groups(head), groups(tail)]
+  const zeros = Array.from({ length: Math.max(0, 8 - leading.length - trailing.length) }, () => 0)
+  return [...leading, ...zeros, ...trailing]
 }
 
 /** The IPv4 address at the end of an IPv6 address. */

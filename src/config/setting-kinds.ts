@@ -22,22 +22,22 @@ const matching = (allowed: string, pattern: RegExp): Kind<string> => ({
   read: (text) => (pattern.test(text) ? text : undefined),
 })
 
-const between = (value: number, least: number, most: number) =>
-  value >= least && value <= most ? value : undefined
+const between = (value: number, min: number, max: number) =>
+  value >= min && value <= max ? value : undefined
 
-export const wholeNumber = (least: number, most: number): Kind<number> => ({
-  allowed: `a whole number from ${least} to ${most}`,
-  read: (text) => (/^\d{1,15}$/.test(text) ? between(Number(text), least, most) : undefined),
+export const wholeNumber = (min: number, max: number): Kind<number> => ({
+  allowed: `a whole number from ${min} to ${max}`,
+  read: (text) => (/^\d{1,15}$/.test(text) ? between(Number(text), min, max) : undefined),
 })
 
 const UNITS = ['', 'KiB', 'MiB', 'GiB', 'TiB']
 
-/** A number of bytes, written as `4194304` or `4MiB`. `range` describes its range. */
-export const bytes = (range: string, least: number, most = Number.MAX_SAFE_INTEGER): Kind<number> => ({
+/** A number of bytes, such as `4194304` or `4MiB`. `range` describes its range. */
+export const bytes = (range: string, min: number, max = Number.MAX_SAFE_INTEGER): Kind<number> => ({
   allowed: `a number of bytes ${range}, as 1048576, 1024KiB or 1MiB`,
   read(text) {
     const [, digits, unit = ''] = /^(\d{1,15}) ?([KMGT]iB)?$/.exec(text) ?? []
-    return between(Number(digits) * 1024 ** UNITS.indexOf(unit), least, most)
+    return between(Number(digits) * 1024 ** UNITS.indexOf(unit), min, max)
   },
 })
 
@@ -80,7 +80,7 @@ export const logFormat: Kind<(typeof LOG_FORMATS)[number]> = {
 }
 
 export const password: Kind<string> = {
-  ...matching('at least 8 characters long', /^.{8,}$/su),
+  ...matching('at min 8 characters long', /^.{8,}$/su),
   show: (text) => `(${Array.from(text).length} characters)`,
 }
 
@@ -119,8 +119,8 @@ export const hosts: Kind<AllowedHosts> = {
 }
 
 /**
- * Removes secrets from a URL: credentials before the last @, and the query. Without an @, a name with something other than
- * a port behind it may also be a user with a password.
+ * Removes secrets from a URL: credentials before the last @, and the query. Without an @, `name:text` may also be a
+ * user with a password, unless the text is a port.
  */
 function withoutSecrets(text: string): string {
   const at = text.lastIndexOf('@')
@@ -141,7 +141,7 @@ export const webUrl: Kind<string> = {
 
 const ORIGIN = /^https?:\/\/[^\s/@?#\\]+$/i
 
-/** Origins of pages. A wildcard would include hostile ones, which a browser may serve with cached credentials. */
+/** Origins of pages. No wildcard: it would include hostile pages, with credentials that a browser has cached. */
 export const origins: Kind<readonly string[]> = {
   allowed: 'a list of origins as https://app.example.org, without a path, with commas between them',
   read(text) {
@@ -194,7 +194,7 @@ export interface GroupGrant {
   permission: 'read' | 'write' | 'admin'
 }
 
-/** Groups and the organizations that they are members of, as `developers=acme:write`. */
+/** Groups and the organizations of their members, as `developers=acme:write`. */
 export const groupGrants: Kind<readonly GroupGrant[]> = {
   allowed:
     'a list of group=organization or group=organization:permission (read, write or admin) with commas between them',

@@ -2,14 +2,14 @@
 import type { Static, TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/schema'
 
-/** Tells whether a value matches a schema. Fields that the schema doesn't name are allowed. */
+/** Checks a value against a schema. Fields that the schema doesn't name are allowed. */
 export interface Check<T> {
   (value: unknown): value is T
   /** Describes the first error in a value that does not match: `/height must be string`. `name` names the value. */
   problem(value: unknown, name?: string): string
 }
 
-/** Creates the check of a schema. Keep it: it is compiled once, at the first use. */
+/** Creates the check of a schema. Reuse it: it is compiled once, at the first use. */
 export function checkOf<S extends TSchema>(schema: S): Check<Static<S>> {
   let compiled: Validator | undefined
   function validator(): Validator {

@@ -25,7 +25,7 @@ export type DataFormat = Static<typeof DataFormat>
 /** The format that this program writes, and the highest that it reads. */
 export const OWN_FORMAT: DataFormat = { format: 1, version: VERSION }
 
-/** The data has a format that this program does not know. */
+/** Thrown for data in a format that this program does not know. */
 class NewerData extends OperatorError {}
 
 /** Returns the format of a data directory; undefined for a new one. @throws NewerData when `format.json` is damaged */
@@ -40,7 +40,7 @@ export async function dataFormatOf(dataDir: string): Promise<DataFormat | undefi
     // Handled like a file without the fields.
   }
   throw new NewerData(
-    `DATA_DIR: ${file} is damaged: put it back from a backup, or write {"format": ${OWN_FORMAT.format}, "version": "${OWN_FORMAT.version}"} into it when no newer version was here`,
+    `DATA_DIR: ${file} is damaged: restore it from a backup, or write {"format": ${OWN_FORMAT.format}, "version": "${OWN_FORMAT.version}"} into it if no newer version has used the directory`,
   )
 }
 

@@ -12,7 +12,7 @@ export const STOP_THE_SERVER = 'stop the server first'
 
 export class DataDirInUse extends OperatorError {}
 
-/** The directory cannot be locked: it doesn't exist, is not writable, or the disk is full. */
+/** Thrown when the directory cannot be locked: it doesn't exist, is not writable, or the disk is full. */
 export class DataDirUnusable extends OperatorError {}
 
 /**
@@ -22,7 +22,7 @@ const held = new Set<Sqlite>()
 
 /** SQLite's locks: any number of readers, or one writer. The default `journal_mode` would leave a second file. */
 const HOLDS = {
-  // SQLite silently takes no lock on a read-only file. Then this write fails; it stays in memory.
+  // SQLite silently takes no lock on a read-only file. The write to `user_version` fails then; it stays in memory.
   alone:
     'PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE; PRAGMA user_version = 1',
   shared: 'PRAGMA journal_mode = MEMORY; BEGIN; SELECT 1 FROM sqlite_schema',
@@ -47,9 +47,8 @@ function holderOf(file: string): string {
 
 /**
  * Locks a data directory for this process, exclusively or shared, and returns a function that unlocks it. The operating
- * system releases the lock when the process ends or is killed.
- * A shared file system needs POSIX locks (NFS 4, CephFS). A lock holds while the machine can reach the file system: so a
- * shared lock keeps commands away, but it protects no data.
+ * system releases the lock when the process ends or is killed. A shared file system needs POSIX locks (NFS 4, CephFS).
+ * A machine that loses the file system loses its lock: so a shared lock refuses commands, but does not protect data.
  * @param advice what to do when another process holds the lock
  * @throws DataDirInUse when another process holds a conflicting lock
  * @throws DataDirUnusable when the lock's file can't be opened or written
@@ -67,8 +66,8 @@ export function lockDataDir(
   } catch (error) {
     db?.close()
     if (isBusy(error)) {
-      const said = `DATA_DIR: another process${holderOf(file)} uses ${dataDir}`
-      throw new DataDirInUse(advice === undefined ? said : `${said}: ${advice}`, { cause: error })
+      const problem = `DATA_DIR: another process${holderOf(file)} uses ${dataDir}`
+      throw new DataDirInUse(advice === undefined ? problem : `${problem}: ${advice}`, { cause: error })
     }
     const reason = db === undefined || !(error instanceof Error) ? 'it cannot be opened' : error.message
     throw new DataDirUnusable(`${file} cannot be locked: ${reason}`, { cause: error })

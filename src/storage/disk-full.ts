@@ -5,11 +5,11 @@ import { sqliteFailure } from './sqlite/errors.ts'
 /** The refusal of a write to a full disk. Acknowledged data stays. */
 export const diskFull = refuse.insufficientStorage("the server's disk is full; try again later")
 
-/** The disk is full, the user's quota is used up, or a file may not grow. */
+/** Error codes of a full disk, a used-up quota, or a file at its maximum size. */
 const CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
-/** The same in messages of git (from the system, in the C locale) and of SQLite. */
+/** The same errors in messages of git (from the system, in the C locale) and of SQLite. */
 const WORDS = /No space left on device|Disk quota exceeded|File too large|database or disk is full/
-/** Maximum number of nested causes to look at: causes may be circular. */
+/** Maximum number of nested causes to check: causes may be circular. */
 const MAX_CAUSES = 10
 
 /** Whether this error, or one of its causes, reports a full disk. */

@@ -14,7 +14,7 @@ export async function flush(path: string): Promise<void> {
   }
 }
 
-/** Directories that this process has created, or is creating, whose names may not be on disk yet. */
+/** Directories created by this process whose names may not be on disk yet. */
 const unflushed = new Set<string>()
 
 /**
@@ -39,13 +39,13 @@ export async function makeDirectory(path: string): Promise<boolean> {
  * Resolves to those whose names may not be on disk yet, for `flushNames`.
  */
 export async function makeBelow(directory: string, path: string): Promise<string[]> {
-  const made: string[] = []
+  const created: string[] = []
   let current = directory
   for (const name of path.split('/')) {
     current = join(current, name)
-    if (await makeDirectory(current)) made.push(current)
+    if (await makeDirectory(current)) created.push(current)
   }
-  return made
+  return created
 }
 
 /** Flushes the names of directories that `makeDirectory` has created. */
@@ -110,7 +110,7 @@ export async function timeOfFilesIn(directory: string): Promise<number> {
   }
 }
 
-/** Age of abandoned files, in milliseconds. No setting allows work to take more than a day; one hour is for clock skew. */
+/** Age of abandoned files, in milliseconds: the longest timeout of a setting is a day; one hour is for clock skew. */
 const ABANDONED_MS = 25 * 60 * 60_000
 
 const clock = steadyClock()
@@ -122,15 +122,15 @@ let behind = 0
  * writable (a full disk), assumes equal clocks.
  */
 export async function compareClocks(directory: string): Promise<void> {
-  const there = await timeOfFilesIn(directory).catch(() => clock())
-  behind = Math.max(0, clock() - there)
+  const fileTime = await timeOfFilesIn(directory).catch(() => clock())
+  behind = Math.max(0, clock() - fileTime)
 }
 
 /**
- * The time for comparison with the times of files, in milliseconds since 1970. Rather too early than too late: a fresh file
- * never looks old because our clock is ahead of the file system's, or was set forward.
+ * The time for comparison with file times, in milliseconds since 1970. It may be too early, never too late: a fresh
+ * file never looks old because our clock is ahead of the file system's, or was set forward.
  */
 export const timeOfFiles = () => clock() - behind
 
-/** Whether files of this time (milliseconds since 1970) are too old for any server to be using them. */
+/** Whether files of this time (milliseconds since 1970) are too old for a running server to use them. */
 export const isAbandoned = (written: number) => written < timeOfFiles() - ABANDONED_MS

@@ -1,15 +1,15 @@
-/** Keeps disk space free: large writes are refused early, so that the log can always be written. */
+/** Keeps disk space free: refuses large writes early, so that the log can always be written. */
 import { statfs } from 'node:fs/promises'
 import { limitReached } from '../errors/limits.ts'
 import { Refused, refuse } from '../errors/refusal.ts'
 
-/** A directory that may have a disk of its own. */
+/** A directory that may be on a separate disk. */
 export type Place = (typeof PLACES)[number]
 const PLACES = ['data', 'git', 'attachments'] as const
 
 export interface FreeSpace {
   /**
-   * Checks that `more` bytes can be written at a place, and the reserve is still free there and at all other places.
+   * Checks that the reserve is free in all directories, also after `more` bytes are written to `place`.
    * @throws Refused (insufficient storage)
    */
   require(place: Place, more?: number): Promise<void>
@@ -17,7 +17,7 @@ export interface FreeSpace {
 
 /** Lifetime of a cached measurement, in milliseconds. */
 const FRESH_MS = 1000
-/** A disk with fewer free inodes counts as full. */
+/** Minimum number of free inodes; a disk with fewer counts as full. */
 const MIN_FREE_FILES = 1000
 
 /**
@@ -42,8 +42,8 @@ export function watchFreeSpace(
   return {
     async require(place, more = 0) {
       if (reserve === 0) return
-      const hasRoom = (await free()).every(({ at, bytes }) => bytes - (at === place ? more : 0) >= reserve)
-      if (hasRoom) return
+      const hasSpace = (await free()).every(({ at, bytes }) => bytes - (at === place ? more : 0) >= reserve)
+      if (hasSpace) return
       limitReached('free_space')
       throw new Refused(
         refuse.insufficientStorage("the server's disk is nearly full; nothing was changed, try again later"),

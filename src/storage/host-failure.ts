@@ -1,11 +1,11 @@
-/** Recognizes errors of the host: it lacks files, memory, processes or a working disk. */
+/** Recognizes errors of the host: a lack of file descriptors, memory or processes, or a broken disk. */
 
 import { refuse } from '../errors/refusal.ts'
 import { isDiskFull } from './disk-full.ts'
 import { type SqliteFailure, sqliteFailure } from './sqlite/errors.ts'
 
-/** The refusal when the host lacks files, memory or a working disk. Acknowledged data stays. */
-export const hostFailure = refuse.unavailable('the machine of the server cannot do this now; try again later')
+/** The refusal after a host failure. Acknowledged data stays. */
+export const hostFailure = refuse.unavailable("the server's host lacks a resource for this; try again later")
 
 const NO_FILE = 'the server may open no further file'
 const NO_FILE_ANYWHERE = 'the machine can open no further file'
@@ -41,7 +41,7 @@ const SQLITE_FAILURES: ReadonlyMap<SqliteFailure | undefined, string> = new Map(
   ['cannot open', NOT_ALLOWED],
   ['not permitted', NOT_ALLOWED],
 ])
-/** Messages of git (from the system, in the C locale). Sometimes git leaves the system's message out. */
+/** Messages of git (from the system, in the C locale). The last one is for messages without the system's reason. */
 const WORDS: readonly [RegExp, string][] = [
   [/Too many open files in system/, NO_FILE_ANYWHERE],
   [/Too many open files/, NO_FILE],
@@ -55,7 +55,7 @@ const WORDS: readonly [RegExp, string][] = [
 /** Describes the host failure that a message of git reports; undefined for other messages. */
 export const hostFailureIn = (words: string): string | undefined =>
   WORDS.find(([pattern]) => pattern.test(words))?.[1]
-/** Maximum number of nested causes to look at: causes may be circular. */
+/** Maximum number of nested causes to check: causes may be circular. */
 const MAX_CAUSES = 10
 
 /**
@@ -75,8 +75,8 @@ export function hostFailureOf(error: unknown): string | undefined {
         ? CODES.get(code)
         : undefined
     const fromLibrary = code === NO_THREAD ? NO_PROCESS : SQLITE_FAILURES.get(sqliteFailure(cause))
-    const trouble = fromSystem ?? fromLibrary ?? hostFailureIn(cause.message)
-    if (trouble !== undefined) return trouble
+    const failure = fromSystem ?? fromLibrary ?? hostFailureIn(cause.message)
+    if (failure !== undefined) return failure
     cause = cause.cause
   }
   return undefined

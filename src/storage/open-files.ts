@@ -1,14 +1,14 @@
-/** Divides the open files of the server: the limit, and the share for connections. */
+/** The limit of open files, and the share of it for connections. */
 import { readFileSync } from 'node:fs'
 import { OperatorError } from '../errors/operator-error.ts'
 
 /**
- * Minimum number of open files. The stores, threads and some git processes need 130; fewer than 126 for connections would
- * not serve even a few users.
+ * Minimum number of open files. The stores, threads and some git processes need 130; a few users need 126 for
+ * connections.
  */
 export const MIN_OPEN_FILES = 256
 
-/** REST connections may use one quarter of the open files, gRPC connections another. */
+/** Divisor of the limit: REST connections may use one quarter of the open files, gRPC connections another. */
 const SHARE = 4
 
 /** Maximum number of open files of this process; undefined when it is unlimited or unknown. */
@@ -38,13 +38,13 @@ interface Connections {
   maxConnectionsPerAddress: number
 }
 
-/** Lowers the connection limits so that they leave files for everything else. */
+/** Lowers the connection limits so that enough files remain for stores and git. */
 export function connectionsWithin<Settings extends Connections>(
   settings: Settings,
   limit = openFilesLimit() ?? Number.POSITIVE_INFINITY,
 ): Settings {
-  const most = Math.floor(limit / SHARE)
-  if (settings.maxConnections <= most) return settings
-  const ofAddress = Math.min(settings.maxConnectionsPerAddress, Math.ceil(most / 2))
-  return { ...settings, maxConnections: most, maxConnectionsPerAddress: ofAddress }
+  const maxConnections = Math.floor(limit / SHARE)
+  if (settings.maxConnections <= maxConnections) return settings
+  const ofAddress = Math.min(settings.maxConnectionsPerAddress, Math.ceil(maxConnections / 2))
+  return { ...settings, maxConnections: maxConnections, maxConnectionsPerAddress: ofAddress }
 }

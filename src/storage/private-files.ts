@@ -1,4 +1,4 @@
-/** File permissions: only the owner may read the data, which has private repositories and password hashes. */
+/** File permissions: only the owner may read the data (private repositories, password hashes). */
 import { chmod, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hasCode, namesIn } from './disk.ts'
@@ -10,7 +10,7 @@ const GROUP_AND_OTHERS = 0o077
 const DATA_DIR_ENTRIES =
   /^(events|views|secrets|lock)\.db(-wal|-shm|-journal)?$|^(git|attachments|pushes|restoring|format\.json)$/
 
-/** Whether a name directly in a data directory is one of Mergelog's. */
+/** Whether the entry of a data directory belongs to Mergelog. */
 export const isDataDirEntry = (name: string) => DATA_DIR_ENTRIES.test(name)
 
 /** Makes all new files of this process and its children private to their owner. */
@@ -20,11 +20,11 @@ export function makePrivateFiles(): void {
 
 /**
  * Removes the permissions of group and others from the entries of a data directory, which may have been copied with the
- * host's umask. Deeper files are then out of reach. Resolves to the paths that it could not change, because another user
- * owns them.
+ * host's umask. This protects deeper files too. Resolves to the paths that another user owns, which it could not
+ * change.
  */
 export async function restrictDataDir(dataDir: string): Promise<string[]> {
-  const kept: string[] = []
+  const unchanged: string[] = []
   for (const name of await namesIn(dataDir)) {
     if (!isDataDirEntry(name)) continue
     const path = join(dataDir, name)
@@ -34,8 +34,8 @@ export async function restrictDataDir(dataDir: string): Promise<string[]> {
     } catch (error) {
       if (hasCode(error, 'ENOENT')) continue
       if (!hasCode(error, 'EPERM') && !hasCode(error, 'EROFS')) throw error
-      kept.push(path)
+      unchanged.push(path)
     }
   }
-  return kept
+  return unchanged
 }

@@ -22,7 +22,7 @@ interface Message<Request> {
 
 type Reply<Answer> =
   | { id: number; answer: Answer }
-  // An error loses all fields but its message on the way between threads.
+  // An error that is sent between threads keeps only its message.
   | { id: number; message: string; errcode: number | undefined }
 
 interface Pending<Answer> {
@@ -83,12 +83,12 @@ export function startRequestThread<Request, Answer>(
   }
 }
 
-/** In the thread: answers each request with what `answer` returns or throws. */
+/** Runs in the thread: answers each request with the result or the error of `answer`. */
 export function serveRequests<Request, Answer>(answer: (request: Request) => Answer): void {
   parentPort?.on('message', ({ id, request }: Message<Request>) => {
     try {
-      const given = answer(request)
-      if (id !== undefined) send({ id, answer: given })
+      const result = answer(request)
+      if (id !== undefined) send({ id, answer: result })
     } catch (error) {
       if (id !== undefined) send(failed(id, error))
     }
@@ -101,7 +101,7 @@ export function serveInOrder<Request, Answer>(answer: (request: Request) => Prom
   parentPort?.on('message', ({ id, request }: Message<Request>) => {
     const begun = last.then(() => answer(request))
     last = begun.then(
-      (given) => id !== undefined && send({ id, answer: given }),
+      (given) => id !== undefined && send({ id, answer: result }),
       (error: unknown) => id !== undefined && send(failed(id, error)),
     )
   })

@@ -1,4 +1,4 @@
-/** Clocks for comparison with the times of files, corrected for changes of the system clock. */
+/** Clocks for comparison with file times, corrected for changes of the system clock. */
 
 /**
  * Records the current time. The returned function returns it in milliseconds since 1970, corrected if the clock was set

@@ -54,7 +54,7 @@ t.test('PAGE_LIMIT_MAX is at least PAGE_LIMIT_DEFAULT, also when one of them is 
 
 t.test('MONGODB_URL: an unsupported option is one line with its name, and no password', async (t) => {
   const wrong: [string, RegExp][] = [
-    ['maxpool=5', /has the option "maxpool", which Mergelog does not take; there are appName, /],
+    ['maxpool=5', /has the option "maxpool", which Mergelog does not allow; the allowed ones are appName, /],
     ['w=0', /has the option w, which must be majority$/],
     ['j=false', /has the option journal, which must be true$/],
     ['readPreference=secondary', /has the option readPreference, which must be primary$/],

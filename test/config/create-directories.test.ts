@@ -14,7 +14,7 @@ t.test('a path is created with its parent directories, and may exist already', a
 t.test('start errors name the setting and the remedy: DATA_DIR is not a directory', async (t) => {
   const file = join(t.testdir({ file: '' }), 'file')
   const refused = { name: 'ConfigError', setting: 'DATA_DIR' }
-  const message = `DATA_DIR cannot be used: ${file} is not a directory: name one; or set DATA_DIR to another directory`
+  const message = `DATA_DIR cannot be used: ${file} is not a directory; or set DATA_DIR to another directory`
   await t.rejects(createDataDir(file), { ...refused, message })
   await t.rejects(createDataDir(join(file, 'data')), { ...refused, message })
 })
@@ -46,7 +46,7 @@ t.test('start errors name the setting and the remedy: DATA_DIR on a file system 
     process.env.PATH = PATH
   })
   const path = join(bin, 'data')
-  const message = `DATA_DIR cannot be used: ${path} is on a file system that does not answer: look whether its disk is there; or set DATA_DIR to another directory`
+  const message = `DATA_DIR cannot be used: ${path} is on a file system that does not answer: check its disk or network; or set DATA_DIR to another directory`
   await t.rejects(createDataDir(path, 1), { setting: 'DATA_DIR', message })
 })
 
@@ -55,7 +55,7 @@ t.test(
   { skip: process.platform !== 'linux' },
   async (t) => {
     const message =
-      /^DATA_DIR cannot be used: \/proc\/foo cannot be made in \/proc: No such file or directory: name another/
+      /^DATA_DIR cannot be used: \/proc\/foo cannot be created in \/proc: No such file or directory/
     await t.rejects(createDataDir('/proc/foo'), { setting: 'DATA_DIR', message })
     await t.rejects(createDirectories('/proc/foo/bar'), { name: 'PathProblem' })
   },

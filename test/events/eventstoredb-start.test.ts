@@ -81,7 +81,7 @@ t.test('addresses', async (t) => {
   await refused(
     t,
     secure.as(ANN, ca(tls)),
-    /no server listens there: start it, or correct the port \(ECONNREFUSED\)/,
+    /no server listens on this port: start it, or correct the port \(ECONNREFUSED\)/,
   )
   await refused(t, as(ANN, '?tls=false', 'no-such-host.invalid'), /no-such-host\.invalid:\d+: /)
 })
@@ -90,7 +90,7 @@ t.test('a cluster: each node is named', async (t) => {
   const cluster = await startEventStoreCluster({ nodes: 3, file: join(t.testdir(), 'events.db') })
   await cluster.close()
   const [first, second, third] = cluster.nodes.map(
-    ({ port }) => `127.0.0.1:${port}: no server listens there[^;]*`,
+    ({ port }) => `127.0.0.1:${port}: no server listens on this port[^;]*`,
   )
   await refused(t, cluster.url, new RegExp(`EVENTSTORE_URL: ${first}; ${second}; ${third}$`))
 })

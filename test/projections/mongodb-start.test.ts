@@ -102,8 +102,12 @@ t.test('MongoDB start errors: unreachable, silent, unknown host', async (t) => {
   await Promise.all([
     refused(t, url('', '', 'no-such-host.invalid'), /MONGODB_URL: no-such-host\.invalid:\d+: /),
     refused(t, url('', '?replicaSet=none'), noPrimary),
-    refused(t, dead.url(as('ann')), /127\.0\.0\.1:\d+: no server listens there: .* \(ECONNREFUSED\)/),
-    refused(t, `mongodb://127.0.0.1:${port}`, /127\.0\.0\.1:\d+: nothing answers there: check the address/),
+    refused(t, dead.url(as('ann')), /127\.0\.0\.1:\d+: no server listens on this port: .* \(ECONNREFUSED\)/),
+    refused(
+      t,
+      `mongodb://127.0.0.1:${port}`,
+      /127\.0\.0\.1:\d+: the host does not answer: check the address/,
+    ),
   ])
 })
 

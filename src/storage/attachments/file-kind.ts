@@ -57,7 +57,7 @@ const PICTURES = new Set([
   'image/avif',
   'image/bmp',
 ])
-/** Types that a browser plays, saves or passes on, but never runs. */
+/** Types that a browser plays, saves or opens in another program, but never runs. */
 const HARMLESS =
   /^(?:audio|video|font)\/|^application\/(?:pdf|zip|gzip|x-(?:7z-compressed|tar|xz|bzip2)|zstd|msword|rtf|vnd\.(?:ms-(?:excel|powerpoint)|openxmlformats-officedocument\.|oasis\.opendocument\.))/
 const TEXT = /^text\/|^application\/(?:xml|json|javascript)$|\+xml$/

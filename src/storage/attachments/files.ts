@@ -48,12 +48,12 @@ const BATCH = 500
 const FLUSH_EVERY = 64 * 1024 * 1024
 
 /**
- * Opens (or creates) the directory. One process at a time may have it open, unless all open it with `isShared`. A shared
- * directory only loses files that are too old for any process to be receiving them.
+ * Opens (or creates) the directory. Only one process at a time may have it open, unless all use `isShared`: then only
+ * files that are too old to belong to a running upload are removed.
  */
 export async function openAttachmentFiles(directory: string, { isShared = false } = {}) {
   const incoming = join(directory, 'incoming')
-  // Remove the half-received files of an earlier process.
+  // Remove incomplete uploads of an earlier process.
   if (!isShared) await rm(incoming, { recursive: true, force: true })
   await mkdir(incoming, { recursive: true })
   if (isShared) await removeAbandoned(incoming)
@@ -101,7 +101,7 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
       }
     },
 
-    /** Moves an upload to its final place. It survives a power cut when this resolves. */
+    /** Moves an upload to its final path. Resolves when the file survives a power cut. */
     async keep(uuid: string): Promise<void> {
       keptHere?.add(uuid)
       const subdirectory = join(directory, subdirectoryOf(uuid))

@@ -1,7 +1,7 @@
 /** The thread program of `reader.ts`. */
 import { workerData } from 'node:worker_threads'
 import { serveRequests } from '../request-thread.ts'
-import type { ReaderData, ReadQuestion } from './reader.ts'
+import type { ReaderData, ReadRequest } from './reader.ts'
 import { connect, type Parameter, type Query, type Sqlite, selectColumn } from './sqlite.ts'
 
 type Statement = Pick<Query<Parameter[], unknown>, 'get'>
@@ -33,7 +33,7 @@ function prepared(sql: string): Statement {
   return statement
 }
 
-serveRequests(({ sql, parameters }: ReadQuestion) => {
+serveRequests(({ sql, parameters }: ReadRequest) => {
   if (Atomics.load(aborted, 0) !== 0) throw new Error('the read was aborted')
   return prepared(sql).get(...parameters)
 })

@@ -3,8 +3,8 @@ import { type RequestThread, startRequestThread } from '../request-thread.ts'
 import { LOCK_WAIT_MS, type Parameter } from './sqlite.ts'
 
 /**
- * SQL that returns 1, or fails when the read is aborted. SQLite has no other way to interrupt a statement from outside, so
- * a long statement evaluates this for each row. It takes 0.1 µs.
+ * SQL that returns 1, or fails when the read is aborted. Long statements evaluate it for each row (0.1 µs): the driver
+ * has no other way to interrupt them.
  */
 export const ABORT_CHECK = 'go_on()'
 
@@ -12,7 +12,7 @@ export const ABORT_CHECK = 'go_on()'
 export interface SqliteReader {
   /**
    * Returns the first column of the first row. One read at a time.
-   * @throws the signal's reason when it is aborted before the value is there; the statement ends at its next `ABORT_CHECK`
+   * @throws the signal's reason when it is aborted first; the statement ends at its next `ABORT_CHECK`
    */
   value<Value>(
     sql: string,
@@ -30,7 +30,7 @@ export interface ReaderData {
   aborted: Int32Array
 }
 
-export interface ReadQuestion {
+export interface ReadRequest {
   sql: string
   parameters: readonly Parameter[]
 }
@@ -42,7 +42,7 @@ export interface ReadQuestion {
 export function openSqliteReader(file: string, timeout = LOCK_WAIT_MS): SqliteReader {
   const aborted = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   const workerData: ReaderData = { file, timeout, aborted }
-  let thread: RequestThread<ReadQuestion, unknown> | undefined
+  let thread: RequestThread<ReadRequest, unknown> | undefined
 
   return {
     async value<Value>(sql: string, parameters: readonly Parameter[], signal?: AbortSignal) {

@@ -16,7 +16,7 @@ const HEADERS: ReadonlyMap<number | undefined, number> = new Map([
   [10, 8],
   [13, 8],
 ])
-/** With more pages, an overflow page could look like another type. */
+/** Number of pages from which an overflow page could look like another type. */
 const TOO_MANY_PAGES = 0x02000000
 const LOCK_BYTE = 0x40000000
 
@@ -35,10 +35,10 @@ export function scrubPages(file: string, first: number, count: number): number |
   try {
     if (!emptyWal(db)) return undefined
     db.exec('BEGIN IMMEDIATE')
-    // Another connection may have written in between.
+    // Another connection may have written meanwhile.
     if (statSync(`${file}-wal`).size > 0) return undefined
     const next = scrub(openOnce(file), first, count)
-    // A change that makes all connections drop their cached pages: they would write them back with the old bytes.
+    // This change makes all connections drop their cached pages. Otherwise they would write the old bytes back.
     const version = selectColumn<[], number>(db, 'PRAGMA user_version').get() ?? 0
     db.exec(`PRAGMA user_version = ${version}; COMMIT`)
     return next

@@ -10,7 +10,7 @@ export type Sqlite = DatabaseSync
 export type Parameter = string | number | Uint8Array | null
 
 /**
- * The failure that a completed transaction survives. FULL: a power cut. NORMAL: a crash of the process. OFF: no guarantee.
+ * Durability of a completed transaction. FULL: survives a power cut. NORMAL: a crash of the process. OFF: no guarantee.
  */
 export type Durability = 'FULL' | 'NORMAL' | 'OFF'
 
@@ -39,7 +39,7 @@ export const LOCK_WAIT_MS = 5000
  */
 const SETTINGS = `PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; ${WAL_LIMIT}`
 
-/** A file that cannot be opened. SQLite's error does not name it. */
+/** Thrown when a file cannot be opened. SQLite's error does not name the file. */
 class Unopened extends OperatorError {}
 
 /** Opens (or creates) a file. @throws Unopened */
@@ -150,7 +150,7 @@ export function selectColumn<Parameters extends SQLInputValue[], Value>(
   }
 }
 
-/** After a failed read of the disk, the connection's cache has wrong pages: this drops them. */
+/** Wraps a statement. Drops the connection's cache after a failed read of the disk, which leaves wrong pages there. */
 function queryOf<Parameters extends SQLInputValue[], Row>(
   db: Sqlite,
   statement: StatementSync,
@@ -195,9 +195,7 @@ function reset(statement: StatementSync, parameters: SQLInputValue[]): void {
   }
 }
 
-/**
- * Whether the statement, here or in a thread, failed on a UNIQUE or other constraint: the caller's error, not the disk's.
- */
+/** Whether the statement violated a UNIQUE or other constraint: the caller's error, not the disk's. */
 export const isConstraint = (error: unknown): boolean => sqliteFailure(error) === 'constraint'
 
 /** Whether another connection holds the lock that the statement needs. */
@@ -205,8 +203,8 @@ export const isBusy = (error: unknown): boolean => sqliteFailure(error) === 'bus
 
 /** Whether the statement read a damaged part of the file, or the file is not a database. */
 export function isBroken(error: unknown): error is Error {
-  const trouble = sqliteFailure(error)
-  return trouble === 'damaged' || trouble === 'not a database'
+  const failure = sqliteFailure(error)
+  return failure === 'damaged' || failure === 'not a database'
 }
 
 /**
@@ -229,8 +227,8 @@ export function mayBeUnreadable(file: string, error: Error): boolean {
 }
 
 function isWrongSql(error: unknown): error is Error {
-  const trouble = sqliteFailure(error)
-  return trouble === 'wrong sql' || trouble === 'constraint'
+  const failure = sqliteFailure(error)
+  return failure === 'wrong sql' || failure === 'constraint'
 }
 
 /** Runs a check of a file in one read transaction. @throws BrokenFile when the file is not a database */

@@ -24,7 +24,7 @@ interface Connection {
 const { settings, syncedTransactions }: WriterData = workerData
 /** By writer. */
 const connections = new Map<number, Connection>()
-/** By writer: the error of the open transaction. Its remaining statements are skipped. */
+/** The error of each writer's open transaction, whose remaining statements are skipped. */
 const failures = new Map<number, unknown>()
 
 function opened({ writer, file, durability }: WriterStep): Connection {
@@ -50,7 +50,7 @@ function prepared({ db, statements }: Connection, sql: string): StatementSync {
   return statement
 }
 
-/** Best effort: the next checkpoint syncs in any case. */
+/** Syncs the WAL. Best effort: the next checkpoint syncs in any case. */
 function sync(connection: Connection): void {
   connection.isSyncing = true
   connection.unsynced = 0
@@ -98,7 +98,7 @@ function end(writer: number, { db }: Connection): void {
   db.close()
 }
 
-function take(given: WriterStep): number | undefined {
+function runStep(given: WriterStep): number | undefined {
   const { writer, step } = given
   // Without a connection there is nothing to undo or close.
   if ((step.kind === 'undo' || step.kind === 'close') && !connections.has(writer)) return undefined
@@ -126,7 +126,7 @@ serveRequests((given: WriterStep) => {
   if (step.kind !== 'write' || step.isFirst) failures.delete(writer)
   if (failures.has(writer)) throw failures.get(writer)
   try {
-    return take(given)
+    return runStep(given)
   } catch (error) {
     failures.set(writer, error)
     const connection = connections.get(writer)

@@ -1,7 +1,6 @@
 /**
- * Writes to SQLite files in worker threads, so that neither a large transaction nor a slow disk blocks the event loop. All
- * logs of the process share one thread, and all read models another, which may be busy for long. A thread starts at its
- * first write.
+ * Writes to SQLite files in worker threads, so that neither a large transaction nor a slow disk blocks the event loop.
+ * Logs share one thread; read models share another, which may be busy for long. A thread starts at its first write.
  */
 import { type RequestThread, startRequestThread } from '../request-thread.ts'
 import type { Durability, Parameter } from './sqlite.ts'
@@ -12,14 +11,14 @@ export type Run = (sql: string, ...parameters: Parameter[]) => void
 /** The connection to one file. Only one transaction may be open at a time. */
 export interface ThreadWriter {
   /**
-   * Runs the statements that `work` sends as one transaction. Commits when `work` resolves; rolls back when `work` rejects
-   * or a statement fails. Resolves to the number of rows that the last statement changed. Statements are sent in batches;
-   * `flush` sends the pending ones, unless they are few.
+   * Runs the statements that `work` sends as one transaction. Commits when `work` resolves; rolls back when `work`
+   * rejects or a statement fails. Resolves to the number of rows that the last statement changed. Statements are sent
+   * in batches; `flush` sends pending ones from `FLUSHED_CHARACTERS` on.
    * @throws the error of `work`, or one with SQLite's message and code
    */
   transaction(work: (run: Run, flush: () => void) => Promise<void>): Promise<number>
   /**
-   * Scrubs the unused bytes of at most `count` pages, from page `first` (the first one is 1). Resolves to the next page; to
+   * Scrubs the unused bytes of at threshold `count` pages, from page `first` (the first one is 1). Resolves to the next page; to
    * 0 at the end; to undefined when a reader blocks it. Not during a transaction.
    */
   scrub(first: number, count: number): Promise<number | undefined>
@@ -56,7 +55,7 @@ const SYNCED_TRANSACTIONS = 16
  */
 const YOUNG_MB = 6
 
-/** Batch size in characters: the thread begins while the next batch is made. */
+/** Batch size in characters: the thread works while the next batch is collected. */
 const MESSAGE_CHARACTERS = 64 * 1024
 /** Minimum batch size of `flush`, in characters. */
 const FLUSHED_CHARACTERS = 8 * 1024
@@ -118,22 +117,22 @@ export function threadWriter(name: ThreadName, file: string, durability: Durabil
 
   return {
     async transaction(work) {
-      // One thread for the whole transaction: when it ends, the transaction fails.
+      // The whole transaction uses one thread, and fails when the thread ends.
       const thread = running(name)
       connected = thread
       let isFirst = true
       let statements: Statement[] = []
       let characters = 0
       const next = (isLast: boolean) => given({ kind: 'write', statements, isFirst, isLast })
-      // Few large messages: each one costs as much as a small statement.
+      // Batched, because a message costs as much as a small statement.
       function send(): void {
         thread.tell(next(false))
         isFirst = false
         statements = []
         characters = 0
       }
-      function sendOver(most: number): void {
-        if (characters > most) send()
+      function sendOver(threshold: number): void {
+        if (characters > threshold) send()
       }
       try {
         await work(

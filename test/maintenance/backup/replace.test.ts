@@ -154,7 +154,7 @@ t.test(
       const start = startTestServer(t, { DATA_DIR: dataDir })
       await t.rejects(start, {
         name: 'DataDirInUse',
-        message: /a restore into .* was cut off; run it again, which finishes it/,
+        message: /a restore into .* was cut off; run the same restore again to finish it/,
       })
       if (come === 0) {
         t.match(await mergelog(['restore', directory], { DATA_DIR: dataDir }), {

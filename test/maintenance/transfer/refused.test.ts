@@ -94,7 +94,7 @@ t.test(
     const to = await anInstallation(t, 'both servers')
     const awayFrom = (setting: string) => ({
       name: 'StoreUnavailable',
-      message: new RegExp(`^${setting}: 127\\.0\\.0\\.1:1: no server listens there`),
+      message: new RegExp(`^${setting}: 127\\.0\\.0\\.1:1: no server listens on this port`),
     })
     await t.rejects(
       importTo({ ...to, EVENTSTORE_URL: 'esdb://127.0.0.1:1?tls=false' }),

@@ -254,7 +254,7 @@ t.test('the error for an address without a server names the address and the reme
   const store = openEventStoreDb('esdb://127.0.0.1:1?tls=false')
   t.teardown(() => store.close())
   const problem =
-    'EventStoreDB does not answer: 127.0.0.1:1: no server listens there: start it, or correct the port (ECONNREFUSED)'
+    'EventStoreDB does not answer: 127.0.0.1:1: no server listens on this port: start it, or correct the port (ECONNREFUSED)'
   await t.rejects(store.lastPosition(), { message: problem })
 })
 
