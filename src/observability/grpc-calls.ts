@@ -1,4 +1,4 @@
-/** Sees each call over gRPC: it is counted, traced and logged. */
+/** Counts, traces and logs each gRPC call. */
 import { status } from '@grpc/grpc-js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { ObserveCall } from '../upgrade/grpc-queries.ts'
@@ -13,7 +13,7 @@ export function observeCalls(
 ): ObserveCall {
   return (method, call) => {
     const begun = performance.now()
-    // Read at the beginning: at the end of the call, its connection may have ended.
+    // Read at the start: the connection may end before the call.
     const peer = hasInfo(log) ? call.getPeer() : ''
     const endSpan = tracing?.call(method, call.metadata.get('traceparent')[0]?.toString())
     return (code) => {

@@ -1,22 +1,22 @@
-/** How far readers of the log are behind its end: in events, and in the time since the end was where they are. */
+/** Estimates how far readers of the log are behind its end, in events and in seconds. */
 import { LOG_START, type Position } from '../events/store/event-store.ts'
 
-/** A moment, and where the end of the log was then. */
+/** The end of the log at a point in time. */
 interface Mark {
   end: Position
   at: number
 }
 
-/** Marks are at least this far apart, in milliseconds. */
-const APART_MS = 250
-/** More than an hour behind is an hour behind. */
+/** Minimum time between marks, in milliseconds. */
+const MIN_INTERVAL_MS = 250
+/** Maximum number of marks: a lag of more than an hour counts as an hour. */
 const MAX_MARKS = 4 * 3600
 /** Number of counted events after which older batches count half, so that the estimate follows changes. */
 const COUNTED = 100_000
 
 /**
- * Creates the lag estimate without I/O: it remembers the last known end of the log. With `isDense`, each position is an
- * event. Otherwise positions have gaps (EventStoreDB counts bytes), and the delivered batches give an estimate.
+ * Creates the lag estimate, without I/O, from the last known end of the log. With `isDense`, each position is an event.
+ * Otherwise positions have gaps (EventStoreDB counts bytes), and the delivered batches give an estimate.
  */
 export function createLag({
   isDense,
@@ -32,17 +32,17 @@ export function createLag({
   let positions = 0
 
   return {
-    /** The log reaches at least this position now. */
+    /** Records that the log now reaches at least this position. */
     reaches(position: Position): void {
       if (position <= end) return
       end = position
       const at = now()
       const before = marks.at(-1)
-      if (before !== undefined && at - before.at < APART_MS) before.end = position
+      if (before !== undefined && at - before.at < MIN_INTERVAL_MS) before.end = position
       else marks.push({ end: position, at })
       if (marks.length > MAX_MARKS) marks.splice(0, MAX_MARKS / 4)
     },
-    /** The subscription has brought these positions, in order. */
+    /** Records a batch of the subscription, in order. */
     delivered(batch: readonly { position: Position }[]): void {
       const from = last
       last = batch.at(-1)?.position ?? last

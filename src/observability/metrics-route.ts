@@ -1,4 +1,4 @@
-/** `GET /metrics` for site admins and clients with `METRICS_TOKEN`, or without authentication at its own port. */
+/** `GET /metrics` for site admins and clients with `METRICS_TOKEN`, or without authentication at `METRICS_PORT`. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -21,7 +21,7 @@ function showsToken(token: string): (request: FastifyRequest) => boolean {
   }
 }
 
-/** Without a token only site admins are let in. */
+/** Without a token, only site admins have access. */
 export function metricsRoute(scrape: () => Scrape, token: string | undefined): FastifyPluginAsync {
   const isToken = token === undefined ? () => false : showsToken(token)
   return async (app: FastifyInstance) => {
@@ -40,7 +40,7 @@ export function metricsRoute(scrape: () => Scrape, token: string | undefined): F
   }
 }
 
-/** Prometheus uses one connection, a browser a few. */
+/** Maximum number of connections. Prometheus uses one, a browser a few. */
 const MAX_CONNECTIONS = 16
 
 /** Listens at `METRICS_PORT`, with `GET /metrics` only. @throws ConfigError when it can't listen */

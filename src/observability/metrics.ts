@@ -6,7 +6,7 @@ import type { Appended } from '../events/store/event-store.ts'
 import { watchProcesses } from '../git/process/process-watch.ts'
 import { createLag } from './lag.ts'
 
-/** In seconds. Few, because each is a line for each route and status. */
+/** Buckets in seconds. Few, because each adds a line per route and status. */
 const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.5, 2.5, 10, 60]
 const WORK_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10]
 
@@ -14,19 +14,19 @@ export type AppendOutcome = 'ok' | 'conflict' | 'refused' | 'failed'
 
 export type Metrics = ReturnType<typeof createMetrics>
 
-/** Memory, processor time, file descriptors, the event loop and garbage collections are those of the whole process. */
-let ofProcess: Registry | undefined
+/** Metrics of the whole process: memory, processor time, file descriptors, event loop, garbage collections. */
+let processRegistry: Registry | undefined
 
-/** Collected from the first scrape on, so that a server without scrapes does not pay for it. */
+/** Creates them at the first scrape: collecting has a cost. */
 export function processMetrics(): Registry {
-  if (ofProcess === undefined) {
-    ofProcess = new Registry()
-    collectDefaultMetrics({ register: ofProcess, eventLoopMonitoringPrecision: 10 })
+  if (processRegistry === undefined) {
+    processRegistry = new Registry()
+    collectDefaultMetrics({ register: processRegistry, eventLoopMonitoringPrecision: 10 })
   }
-  return ofProcess
+  return processRegistry
 }
 
-/** Makes the metrics of one server. `node`: its name. `isDense`: whether each position of the log is an event. */
+/** Creates the metrics of one server. `node`: its name. `isDense`: whether each position of the log is an event. */
 export function createMetrics({ node, isDense }: { node: string; isDense: boolean }) {
   const registry = new Registry()
   const registers = [registry]
@@ -45,7 +45,7 @@ export function createMetrics({ node, isDense }: { node: string; isDense: boolea
 
   const requests = histogram(
     'http_request_duration_seconds',
-    'Requests by method, pattern of the route and status; the status is "aborted" when the client went away before the end of the answer',
+    'Requests by method, pattern of the route and status; the status is "aborted" when the client disconnected before the end of the answer',
     ['method', 'route', 'status'],
     REQUEST_BUCKETS,
   )
@@ -62,20 +62,20 @@ export function createMetrics({ node, isDense }: { node: string; isDense: boolea
   )
   const appends = histogram(
     'append_duration_seconds',
-    'Appends to the log by outcome: ok, conflict (another was first), refused or failed',
+    'Appends to the log by outcome: ok, conflict (of concurrent appends), refused or failed',
     ['outcome'],
     WORK_BUCKETS,
   )
   const appendedEvents = counter('appended_events_total', 'Events that this node has appended')
   const batches = histogram(
     'projector_batch_duration_seconds',
-    'The time in which the projector takes a batch of events into the read models',
+    'Time in which the projector applies a batch of events to the read models',
     [],
     WORK_BUCKETS,
   )
   const projectedEvents = counter(
     'projected_events_total',
-    'Events that the projector of this node has taken',
+    'Events that the projector of this node has applied',
   )
   const signIns = counter(
     'sign_in_failures_total',
@@ -84,16 +84,12 @@ export function createMetrics({ node, isDense }: { node: string; isDense: boolea
   )
   const gitProcesses = histogram(
     'git_process_duration_seconds',
-    'Processes of git and ssh-keygen that have ended, by command and how they ended: ok, failed or killed',
+    'Ended processes of git and ssh-keygen by command and outcome: ok, failed or killed',
     ['command', 'end'],
     REQUEST_BUCKETS,
   )
-  const gitRunning = gauge('git_processes', 'Processes of git and ssh-keygen that run now')
-  const limits = counter(
-    'limit_reached_total',
-    'Times that a limit has refused or ended something, by limit',
-    ['limit'],
-  )
+  const gitRunning = gauge('git_processes', 'Running processes of git and ssh-keygen')
+  const limits = counter('limit_reached_total', 'Refusals and aborts by a limit, by limit', ['limit'])
   for (const limit of Object.keys(LIMITS)) limits.inc({ limit }, 0)
 
   const endWatches = [
@@ -131,7 +127,7 @@ export function createMetrics({ node, isDense }: { node: string; isDense: boolea
       lag.reaches(batch.at(-1)?.position ?? 0)
     },
     signInRefused: (reason: RefusalKind) => signIns.inc({ reason }),
-    /** Hears no more of the process. */
+    /** Stops watching the process. */
     close() {
       for (const end of endWatches) end()
     },

@@ -1,4 +1,4 @@
-/** The log, with each append seen: how long it took, and how it ended. */
+/** The log with metrics of the duration and outcome of each append. */
 
 import { ErrorWithRefusal } from '../errors/refusal.ts'
 import { type Appended, type EventStore, WrongExpectedRevision } from '../events/store/event-store.ts'
@@ -10,7 +10,7 @@ const outcomeOf = (error: unknown): AppendOutcome => {
 }
 
 export function observedLog(events: EventStore, metrics: Pick<Metrics, 'appended'>): EventStore {
-  async function seen<T>(
+  async function observed<T>(
     work: Promise<T>,
     ended: (result: T) => [events: number, last: Appended | undefined],
   ) {
@@ -29,16 +29,16 @@ export function observedLog(events: EventStore, metrics: Pick<Metrics, 'appended
   return {
     ...events,
     append: (stream, all, expected) =>
-      seen(events.append(stream, all, expected), (last) => [all.length, last]),
+      observed(events.append(stream, all, expected), (last) => [all.length, last]),
     ...(appendTogether && {
-      appendTogether: (makers) => {
+      appendTogether: (builders) => {
         const counts: number[] = []
-        const counted = makers.map((make, i) => (before: readonly Appended[]) => {
-          const one = make(before)
+        const counted = builders.map((build, i) => (before: readonly Appended[]) => {
+          const one = build(before)
           counts[i] = one.events.length
           return one
         })
-        return seen(appendTogether(counted), (all) => [counts.reduce((sum, n) => sum + n, 0), all.at(-1)])
+        return observed(appendTogether(counted), (all) => [counts.reduce((sum, n) => sum + n, 0), all.at(-1)])
       },
     }),
   }

@@ -3,10 +3,10 @@ import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import type { EndedRequest } from './requests.ts'
 
-/** Polled every few seconds by monitoring. Their lines are logged at `debug` unless they fail. */
+/** Routes that monitoring polls every few seconds. Their lines are logged at `debug` unless they fail. */
 const PROBES = new Set(['/healthz', '/livez', '/metrics'])
 
-/** A path may be longer: that of an upgrade plan, for example, or of a file of an attacker. */
+/** Maximum number of logged characters of a path. */
 const MAX_PATH = 300
 
 /** Counts the bytes of each answer on a connection. */
@@ -31,7 +31,7 @@ const hasDebug = ({ level }: FastifyBaseLogger) => level === 'debug' || level ==
 /** Whether `info` is logged; skips the cost of building a line otherwise. */
 export const hasInfo = (log: FastifyBaseLogger) => log.level === 'info' || hasDebug(log)
 
-/** In milliseconds with one digit: more is noise. */
+/** Rounds milliseconds to one digit after the point. */
 export const rounded = (ms: number) => Math.round(ms * 10) / 10
 
 /** Writes the line of a request. `bytes` and `received` are those of the answer and the request, with their heads. */

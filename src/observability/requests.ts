@@ -1,4 +1,4 @@
-/** Sees each request over HTTP, also those of git, from its head to the end of its answer. */
+/** Observes each HTTP request, also those of git, from its head to the end of its answer. */
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
@@ -12,9 +12,9 @@ export interface EndedRequest {
   route: string
   /** Status of the answer, whether or not the client read all of it. */
   status: number
-  /** Whether the client went away, or was disconnected, before the end of the answer. */
+  /** Whether the client disconnected, or was disconnected, before the end of the answer. */
   aborted: boolean
-  /** From the head of the request to the end of the answer. */
+  /** Milliseconds from the head of the request to the end of the answer. */
   ms: number
 }
 

@@ -1,4 +1,4 @@
-/** Answers a scrape: reads the counters kept elsewhere once, then writes all metrics as text. */
+/** Answers a scrape: reads the counters of other modules once, then writes all metrics as text. */
 import { coalesce } from '../concurrency/coalesce.ts'
 import { queueSlots } from '../git/process/run.ts'
 import type { Received } from '../http/bodies/request-bodies.ts'
@@ -22,16 +22,19 @@ export interface Scrape {
   text(): Promise<string>
 }
 
-/** How long a store may take to answer, in milliseconds. One that takes longer is taken for down. */
-const PATIENCE_MS = 2000
+/** Timeout of a store, in milliseconds. After it, the store counts as down. */
+const TIMEOUT_MS = 2000
 
 export function createScrape(metrics: Metrics, sources: Sources): Scrape {
   const { services, processes } = sources
   const { events, readStore, projector, nodes, gitLimits, pushJournal, checkpoints } = services
   const { gauge, lag, registry } = metrics
   const set = {
-    ready: gauge('recovered', '1 when the work that a crash left unfinished is done'),
-    member: gauge('node_member', '1 while this node is one of the nodes; 0 when the others go on without it'),
+    ready: gauge('recovered', '1 when the recovery from a crash is complete'),
+    member: gauge(
+      'node_member',
+      '1 while this node is a member of the cluster; 0 while the other nodes continue without it',
+    ),
     unrecorded: gauge('unrecorded_pushes', 'Pushes that git has and the log has not'),
     up: gauge('store_up', '1 when the store answers', ['store']),
     end: gauge('log_position', 'Position of the last event of the log, as far as this node knows'),
@@ -45,15 +48,12 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
     ),
     processSeconds: gauge('process_lag_seconds', 'Seconds that a process is behind the log', ['process']),
     processStopped: gauge('process_stopped', '1 when a process has stopped', ['process']),
-    gitSlots: gauge('git_slots', 'Places for git work that runs at the same time, by kind', ['kind']),
-    gitRunning: gauge('git_running', 'Places for git work that are taken, by kind', ['kind']),
-    gitWaiting: gauge('git_waiting', 'Git work that waits for a place, by kind', ['kind']),
-    bodies: gauge('bodies_in_flight', 'Bodies of requests that are arriving, by kind: api or git', ['kind']),
-    bodyBytes: gauge(
-      'body_bytes_in_flight',
-      'Memory that the bodies of API requests that are arriving may take',
-    ),
-    unread: gauge('unread_answer_bytes', 'Bytes of answers that wait to be read'),
+    gitSlots: gauge('git_slots', 'Slots for concurrent git work, by kind', ['kind']),
+    gitRunning: gauge('git_running', 'Taken slots for git work, by kind', ['kind']),
+    gitWaiting: gauge('git_waiting', 'Git work that waits for a slot, by kind', ['kind']),
+    bodies: gauge('bodies_in_flight', 'Request bodies in transfer, by kind: api or git', ['kind']),
+    bodyBytes: gauge('body_bytes_in_flight', 'Memory reserved for the bodies of API requests in transfer'),
+    unread: gauge('unread_answer_bytes', 'Bytes of answers that clients have not read yet'),
     connections: gauge('connections', 'Open connections by protocol', ['protocol']),
     checkpointAge: checkpoints && gauge('log_checkpoint_age_seconds', 'Age of the last signed checkpoint'),
   }
@@ -67,7 +67,7 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
       set.modelSeconds.set({ model }, lag.seconds(at))
       set.modelStopped.set({ model }, stopped === undefined ? 0 : 1)
     }
-    // Only other streams' events may follow the read models' last event, so a process with that event is at the end
+    // No event for read models follows their last one, so a process that has reacted to it is at the end of the log,
     // too.
     const last = models.reduce((most, { position }) => Math.max(most, position), 0)
     for (const one of [set.processEvents, set.processSeconds, set.processStopped]) one.reset()
@@ -102,7 +102,7 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
     )
   }
 
-  async function look(): Promise<void> {
+  async function readCounters(): Promise<void> {
     const [end, answers, checkpoint] = await Promise.all([
       inTime(events.lastPosition()),
       inTime(readStore.ping().then(() => true)),
@@ -132,7 +132,7 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
     contentType: registry.contentType,
     text: () =>
       texts('', async () => {
-        await look()
+        await readCounters()
         return `${await registry.metrics()}\n${await processMetrics().metrics()}`
       }),
   }
@@ -142,7 +142,7 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
 async function inTime<T>(answer: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, PATIENCE_MS, undefined)
+    timer = setTimeout(resolve, TIMEOUT_MS, undefined)
   })
   try {
     return await Promise.race([answer.catch(() => undefined), late])

@@ -2,7 +2,7 @@
 import type { EventStore, RecordedEvent } from '../events/store/event-store.ts'
 import type { Tracing } from './tracing.ts'
 
-/** `system`: which log it is, as OpenTelemetry names databases. */
+/** `system`: OpenTelemetry's name of the database. */
 export function tracedLog(events: EventStore, tracing: Tracing, system: string): EventStore {
   const attributes = (stream: string) => ({ 'db.system.name': system, 'mergelog.stream': stream })
 
@@ -24,10 +24,10 @@ export function tracedLog(events: EventStore, tracing: Tracing, system: string):
         return events.append(stream, all, expected)
       }),
     ...(appendTogether && {
-      appendTogether: (makers) =>
+      appendTogether: (builders) =>
         tracing.step('log append', attributes('several'), () => {
           tracing.appended()
-          return appendTogether(makers)
+          return appendTogether(builders)
         }),
     }),
     readStream: (stream, options) => read('log read', stream, events.readStream(stream, options)),

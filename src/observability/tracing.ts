@@ -1,6 +1,6 @@
 /**
- * Traces with OpenTelemetry, loaded only when `OTEL_EXPORTER_OTLP_ENDPOINT` is set. Nothing is registered globally:
- * this server keeps the context of a request.
+ * Traces with OpenTelemetry, loaded only when `OTEL_EXPORTER_OTLP_ENDPOINT` is set. The context of a request is kept
+ * here: no global tracer is registered.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -28,8 +28,8 @@ import type { EndedRequest } from './requests.ts'
 /** Maximum number of spans waiting for a slow collector; further ones are dropped. */
 const MAX_WAITING = 2048
 const EXPORT_MS = 5000
-/** How long a stop waits for the last spans to be taken. */
-const LAST_MS = 2000
+/** Maximum wait of a stop for the export of the last spans, in milliseconds. */
+const STOP_WAIT_MS = 2000
 /** Maximum number of requests whose events may still reach the projector and the processes. */
 const MAX_REMEMBERED = 10_000
 /** Maximum number of traces that show one batch of the projector. */
@@ -37,7 +37,7 @@ const MAX_SHARING = 64
 
 export type Tracing = ReturnType<typeof openTracing>
 
-/** `endpoint`: the collector, as `http://localhost:4318`. `node`: the name of this one. */
+/** `endpoint`: the collector, as `http://localhost:4318`. `node`: the name of this node. */
 export function openTracing({ endpoint, node }: { endpoint: string; node: string }) {
   const exporter = new OTLPTraceExporter({
     url: `${endpoint.replace(/\/$/, '')}/v1/traces`,
@@ -57,7 +57,7 @@ export function openTracing({ endpoint, node }: { endpoint: string; node: string
   const propagator = new W3CTraceContextPropagator()
   const current = new AsyncLocalStorage<Context>()
   const requests = new WeakMap<FastifyRequest, { span: Span; context: Context }>()
-  /** Where in its trace a request has appended, by the id of the trace. */
+  /** The span in which a request has appended, by trace id. */
   const appends = new LRUCache<string, SpanContext>({ max: MAX_REMEMBERED })
 
   const callerOf = (carrier: object) => propagator.extract(ROOT_CONTEXT, carrier, defaultTextMapGetter)
@@ -136,18 +136,18 @@ export function openTracing({ endpoint, node }: { endpoint: string; node: string
         span.end()
       }
     },
-    /** Does work as a part of the trace that runs now; outside of one, it only does it. */
+    /** Runs work in a span of the current trace, if any. */
     async step<T>(name: string, attributes: Attributes, work: () => Promise<T>): Promise<T> {
       const context = current.getStore()
       const span = child(name, attributes)
       return context === undefined || span === undefined ? work() : within(context, span, work)
     },
-    /** A part of the trace that runs now, which ends when the returned function is called. */
+    /** Starts a span of the current trace, if any; the returned function ends it. */
     part(name: string, attributes: Attributes): () => void {
       const span = child(name, attributes)
       return () => span?.end()
     },
-    /** Records that the current trace has appended events, so that later work on them joins it. */
+    /** Records that the current trace has appended events, so that later work on them joins the trace. */
     appended(): void {
       const span = trace.getSpan(current.getStore() ?? ROOT_CONTEXT)?.spanContext()
       if (span !== undefined) appends.set(span.traceId, span)
@@ -175,7 +175,7 @@ export function openTracing({ endpoint, node }: { endpoint: string; node: string
     async close(): Promise<void> {
       for (const end of endWatches) end()
       const done = new AbortController()
-      const late = delay(LAST_MS, undefined, { signal: done.signal }).catch(() => undefined)
+      const late = delay(STOP_WAIT_MS, undefined, { signal: done.signal }).catch(() => undefined)
       await Promise.race([provider.shutdown().catch(() => undefined), late])
       done.abort()
     },

@@ -1,6 +1,6 @@
 /**
- * The answers of the upgrade Query service, for gRPC and HTTP. All data is in memory. It is read again after
- * each change by the projector, not for each request.
+ * The answers of the upgrade Query service, for gRPC and HTTP. All data is in memory, and read again after changes by
+ * the projector.
  */
 
 import type { ModuleVersion, UpgradePlan } from '../events/catalog/upgrade.ts'
@@ -13,10 +13,10 @@ import type { ReadStore, Touched } from '../projections/store/read-store.ts'
 
 const COLLECTIONS = new Set([upgradePlans.name, moduleVersions.name, chainFacts.name])
 
-/** The projections have not caught up since the start, or have stopped: an answer would be out of date. */
+/** Thrown when the projections have not caught up since the start, or have stopped: an answer would be out of date. */
 export class UpgradeUnavailable extends Error {
   override readonly name = 'UpgradeUnavailable'
-  /** Whether that lasts until an operator has repaired something. */
+  /** Whether only an operator can end that. */
   readonly lasts: boolean
 
   constructor(message: string, { lasts = false } = {}) {
@@ -39,7 +39,7 @@ export interface UpgradeAnswers {
   authority(): Promise<string>
   /** `upgrade.consensus.1`: empty when nothing is stored under that height. */
   upgradedConsensusState(lastHeight: string): Promise<Buffer>
-  /** Whether the methods can answer: the projections have caught up, and none has stopped. */
+  /** Whether the methods can answer: all projections have caught up and are running. */
   ready(): boolean
   /** The projector calls this with the documents that it changed. */
   applied(touched: readonly Touched[]): void
@@ -50,7 +50,7 @@ export interface UpgradeAnswers {
 const NOTHING = Buffer.alloc(0)
 
 /**
- * `caughtUpAt` is the end of the log at the start. Queries are refused before the projections reach it, and while this
+ * `caughtUpAt` is the end of the log at the start. Queries are refused until the projections reach it, and while this
  * node is not a member (`isMember`).
  */
 export function createUpgradeAnswers(
@@ -102,7 +102,7 @@ export function createUpgradeAnswers(
   }
 
   async function snapshot() {
-    // It throws when the store cannot tell whether the models are current.
+    // Throws when the store cannot report whether the models are current.
     await projector.current()
     if (!ready()) throw unavailable()
     const reading = latest ?? read()
@@ -110,7 +110,7 @@ export function createUpgradeAnswers(
     try {
       return await reading
     } catch (error) {
-      // Let the next request read again.
+      // The next request reads again.
       if (latest === reading) latest = undefined
       throw error
     }

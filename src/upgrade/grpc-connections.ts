@@ -11,17 +11,17 @@ import { rememberPeer } from './grpc-peers.ts'
 import { pacedSocket } from './paced-socket.ts'
 
 export interface ConnectionLimits extends BudgetLimits {
-  /** Whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit. */
+  /** Whether this is the address of a trusted proxy, which serves many clients and has no limit. */
   isProxy: (address: string) => boolean
 }
 
 export interface GrpcListener {
   port: number
-  /** How many connections are open. */
+  /** Number of open connections. */
   connections(): number
-  /** Takes no further connections. Those that are open stay; resolves when they have ended. */
+  /** Accepts no further connections. Resolves when the open ones have onAllEnded. */
   close(): Promise<void>
-  /** Ends those that are open. */
+  /** Ends the open connections. */
   cut(): void
 }
 
@@ -38,9 +38,9 @@ export async function listenForGrpc(
   const shares = createBudget(limits)
 
   const open = new Set<Socket>()
-  let ended = () => {}
+  let onAllEnded = () => {}
 
-  function free(): void {
+  function evictOldest(): void {
     const [first] = open
     if (first === undefined) return
     limitReached('grpc_connections')
@@ -63,7 +63,7 @@ export async function listenForGrpc(
     open.add(socket)
     socket.once('close', () => {
       open.delete(socket)
-      if (open.size === 0) ended()
+      if (open.size === 0) onAllEnded()
     })
     const paced = pacedSocket(socket, network)
     rememberPeer(paced, { address, port: socket.remotePort ?? 0 })
@@ -73,7 +73,7 @@ export async function listenForGrpc(
   const servers: Server[] = []
   const listen = async (address: string, at: number): Promise<number> => {
     const server = createServer(take)
-    rejectWhenOutOfDescriptors(server, free)
+    rejectWhenOutOfDescriptors(server, evictOldest)
     server.listen(at, address)
     await once(server, 'listening')
     servers.push(server)
@@ -98,7 +98,7 @@ export async function listenForGrpc(
       for (const server of servers) server.close()
       if (open.size === 0) return
       await new Promise<void>((resolve) => {
-        ended = resolve
+        onAllEnded = resolve
       })
     },
     cut() {

@@ -1,4 +1,4 @@
-/** TLS of the gRPC server, with a certificate that can be replaced. */
+/** TLS of the gRPC server, with a replaceable certificate. */
 import { experimental, type ServerCredentials } from '@grpc/grpc-js'
 import type { TlsPair } from '../http/connections/tls-files.ts'
 
@@ -18,7 +18,7 @@ export function renewableCredentials(pair: TlsPair): RenewableCredentials {
   const provider: experimental.CertificateProvider = {
     addIdentityCertificateListener(listener) {
       listeners.add(listener)
-      // Deferred, because the server begins to listen only after this call.
+      // Deferred, because the server adds its own listener only after this call.
       process.nextTick(tell, listener)
     },
     removeIdentityCertificateListener: (listener) => void listeners.delete(listener),
@@ -27,7 +27,7 @@ export function renewableCredentials(pair: TlsPair): RenewableCredentials {
     removeCaCertificateListener: () => {},
   }
   return {
-    // The first one is that of the server's own certificate, whatever grpc-js calls it.
+    // The first argument is for the server's own certificate, although grpc-js names it otherwise.
     credentials: experimental.createCertificateProviderServerCredentials(provider, null, false),
     renew(next) {
       current = next

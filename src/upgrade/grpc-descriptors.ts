@@ -15,7 +15,7 @@ const SERVICE_FILES = [
 ]
 
 /**
- * A FileDescriptorSet, made with `npx buf build proto --as-file-descriptor-set --exclude-source-info -o
+ * A FileDescriptorSet from `npx buf build proto --as-file-descriptor-set --exclude-source-info -o
  * proto/descriptors.binpb`. A test fails when it differs from proto/. Reflection needs it: the descriptors of
  * protobufjs lack imports, syntax and reservations, and clients refuse them.
  */
@@ -41,9 +41,8 @@ const decodeMany = decoder('Many')
 const decodeOne = decoder('One')
 
 /**
- * The text in field 1 of a message; empty when the field is absent. protobufjs itself would accept malformed
- * texts: it replaces bytes that are not UTF-8 by U+FFFD, and cuts a text that claims to be longer than its
- * message.
+ * Returns the text in field 1 of a message; empty when the field is absent. protobufjs itself accepts malformed texts:
+ * it replaces invalid UTF-8 by U+FFFD, and cuts a text whose length exceeds its message.
  *
  * @throws Error when the message or the text is malformed
  */

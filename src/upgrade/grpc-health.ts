@@ -1,6 +1,6 @@
 /**
- * gRPC's standard health service. Each check asks whether the server is ready. The package grpc-health-check
- * can't do that: the server must push each status to it. It also keeps every name that a client ever watched.
+ * gRPC's standard health service. Each check reads whether the server is ready. The package grpc-health-check expects
+ * the server to push each status, and keeps every name that a client ever watched.
  */
 import { type handleUnaryCall, type ServerWritableStream, status } from '@grpc/grpc-js'
 
@@ -12,7 +12,7 @@ interface HealthResponse {
 
 type WatchCall = ServerWritableStream<{ service: string }, HealthResponse>
 
-/** How often the status is checked for watchers, in milliseconds. */
+/** Interval of the status checks for watchers, in milliseconds. */
 const POLL_MS = 100
 
 export interface Health {
@@ -28,7 +28,7 @@ export interface Health {
 /** `names`: the services that share the server's status. The empty name is the server itself. */
 export function createHealth(names: readonly string[], ready: () => boolean): Health {
   const known = new Set(['', ...names])
-  /** The status that each watcher got last. */
+  /** The last status sent to each watcher. */
   const watchers = new Map<WatchCall, ServingStatus>()
   let timer: NodeJS.Timeout | undefined
   let closing = false
@@ -37,7 +37,7 @@ export function createHealth(names: readonly string[], ready: () => boolean): He
 
   function sendChange(call: WatchCall): void {
     const now = known.has(call.request.service) ? current() : 'SERVICE_UNKNOWN'
-    // A client that doesn't read gets the status later.
+    // A client that doesn't read now gets the status later.
     if (watchers.get(call) === now || call.writableNeedDrain) return
     watchers.set(call, now)
     call.write({ status: now })

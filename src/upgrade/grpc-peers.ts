@@ -1,9 +1,9 @@
-/** Finds the addresses of gRPC clients, because HTTP/2 runs over our own streams, which have no address. */
+/** Addresses of gRPC clients: HTTP/2 runs over our own streams, which have no address. */
 import type { Duplex } from 'node:stream'
 
 const addresses = new WeakMap<object, string>()
 
-/** Remembers the address of the client behind a stream, as grpc-js writes those of sockets. */
+/** Stores the address of a stream's client, in the format of grpc-js for sockets. */
 export function rememberPeer(stream: Duplex, { address, port }: { address: string; port: number }): void {
   addresses.set(stream, `${address}:${port}`)
 }
@@ -16,7 +16,7 @@ const PATHS = [
 
 /** Makes a call return its client's address; falls back to the original value. */
 export function namePeer(call: { getPeer(): string }): void {
-  const given = call.getPeer.bind(call)
+  const original = call.getPeer.bind(call)
   call.getPeer = () => {
     try {
       for (const path of PATHS) {
@@ -24,7 +24,7 @@ export function namePeer(call: { getPeer(): string }): void {
         const address = isObject(stream) ? addresses.get(stream) : undefined
         if (address !== undefined) return address
       }
-      return given()
+      return original()
     } catch {
       // The connection has ended, and node no longer exposes its address.
       return 'unknown'

@@ -7,7 +7,7 @@ import type { UpgradeAnswers } from './answers.ts'
 import { decodeText } from './grpc-descriptors.ts'
 import { InvalidArgument, problemOf, UnknownModule } from './problems.ts'
 
-/** The answers that the methods need. Plans and lists must never change: their bytes are cached. */
+/** The answers for the methods. Plans and lists must be immutable: their bytes are cached. */
 export type QueryAnswers = Omit<UpgradeAnswers, 'ready' | 'applied' | 'exchanged'>
 
 /** The service's own name, and the name that existing clients of chains use. */
@@ -41,7 +41,7 @@ function cachedEncode<T extends object>(encode: (answer: T) => Buffer): (answer:
 /** Go's zero time as a protobuf timestamp. Chains send it in every plan, and their clients expect it. */
 const ZERO_TIME = { seconds: '-62135596800' }
 
-/** The value of a field of a message. A default value is not on the wire, but protobufjs writes whatever is given. */
+/** Returns a field's value; undefined for the default, which is not on the wire but which protobufjs would write. */
 const unless = (defaultValue: '' | '0', value: string) => (value === defaultValue ? undefined : value)
 
 /** Creates each method from the functions that decode and encode its messages, and the answers. */
@@ -109,7 +109,7 @@ function readEmpty(decode: Decode): (bytes: Buffer) => string {
   }
 }
 
-/** Decodes a request without throwing: grpc-js would answer INTERNAL, which blames the server. */
+/** Decodes a request without throwing: otherwise grpc-js would answer INTERNAL instead of INVALID_ARGUMENT. */
 function safely(read: (bytes: Buffer) => string): (bytes: Buffer) => Request {
   return (bytes) => {
     try {
@@ -125,7 +125,7 @@ function safely(read: (bytes: Buffer) => string): (bytes: Buffer) => Request {
 function refusalOf(error: unknown, log: FastifyBaseLogger, method: string) {
   const { code, message } = problemOf(error)
   if (code === status.INTERNAL) log.error({ err: error, method }, 'an upgrade query failed')
-  // A message that was cut may end with a lone surrogate, and grpc-js would throw. This replaces it.
+  // Replaces a lone surrogate at the end of a shortened message, for which grpc-js would throw.
   return { code, details: Buffer.from(message).toString() }
 }
 
@@ -151,8 +151,7 @@ function handlerOf(
       end(error?.code ?? status.OK)
       answered(error, response)
     }
-    // Don't answer a call that was cancelled or is past its deadline. grpc-js's own timer may be late under
-    // load.
+    // Don't answer a cancelled or late call. grpc-js's own timer may be late under load.
     if (call.cancelled || Number(call.getDeadline()) <= Date.now()) {
       callback({ code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' })
       return

@@ -26,30 +26,30 @@ export interface GrpcOptions {
   host: string
   /** 0 means any free port. */
   port: number
-  /** Undefined means no TLS. A renewed certificate in the files is for new connections. */
+  /** Undefined: no TLS. A renewed certificate in the files applies to new connections. */
   tls?: TlsFiles | undefined
   /** Interval of the checks of the certificate files, in milliseconds. */
   renewEveryMs?: number
   connections: ConnectionLimits
-  /** The limit for one message, in both directions. */
+  /** Maximum size of a message, in both directions. */
   maxMessageBytes: number
   answers: QueryAnswers
-  /** The status for the health service. It must be cheap: with watchers, it is called every 100 ms. */
+  /** The status for the health service. Must be cheap: with watchers, it is called every 100 ms. */
   ready: () => boolean
   log: FastifyBaseLogger
-  /** Sees each query. */
+  /** Observes each query. */
   observe?: ObserveCall
-  /** How long `stop` waits for calls to end, in milliseconds. Default: 5000. */
+  /** Maximum wait of `stop` for running calls, in milliseconds. Default: 5000. */
   drainMs?: number
 }
 
 export interface GrpcServer {
   port: number
-  /** How many connections are open. */
+  /** Number of open connections. */
   connections(): number
   /** The address in the form that clients use: `127.0.0.1:9090`, `[::1]:9090`. */
   address: string
-  /** Refuses new calls, waits for the running ones to end, and cuts off those that take too long. */
+  /** Refuses new calls, waits for running ones, and aborts those that take too long. */
   stop(): Promise<void>
 }
 
@@ -68,10 +68,7 @@ const LIMITS = {
   'grpc.keepalive_timeout_ms': 20_000,
 }
 
-/**
- * Reads requests only as fast as the client reads the answers. An answer is much larger than a request, so a
- * client that doesn't read would fill the memory.
- */
+/** Reads requests only as fast as the client reads the much larger answers, which would otherwise fill the memory. */
 function applyBackpressure(stream: ServerDuplexStream<unknown, unknown>): void {
   stream.on('data', () => {
     if (!stream.writableNeedDrain) return
@@ -95,10 +92,7 @@ function addReflection(server: Server, reflection: ReflectionService): void {
   })
 }
 
-/**
- * Gives calls the addresses of their clients, and counts messages that are too large: grpc-js refuses them by itself, before
- * interceptors or handlers see them.
- */
+/** Gives calls the addresses of their clients, and counts the messages that grpc-js itself refuses as too large. */
 const watchCalls: ServerInterceptor = (_method, call) => {
   namePeer(call)
   const send = call.sendStatus.bind(call)

@@ -1,6 +1,6 @@
 /**
- * The Query service over HTTP: one GET route for each method. The answers are protobuf's JSON mapping, like
- * those of a chain's gateway. Everyone may read, as on a chain.
+ * The Query service over HTTP: one GET route for each method. The answers are protobuf's JSON mapping, like those of a
+ * chain's gateway. They are public, as on a chain.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { status } from '@grpc/grpc-js'

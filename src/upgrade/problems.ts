@@ -1,10 +1,10 @@
-/** The errors of a query. This is the only place that maps them to gRPC codes, for gRPC and HTTP. */
+/** The errors of a query, and their gRPC codes, for gRPC and HTTP. */
 import { status } from '@grpc/grpc-js'
 import { type RefusalKind, Refused } from '../errors/refusal.ts'
 import { StoreUnavailable } from '../events/store/event-store.ts'
 import { UpgradeUnavailable } from './answers.ts'
 
-/** An argument is invalid. */
+/** Thrown for an invalid argument. */
 export class InvalidArgument extends Error {
   override readonly name = 'InvalidArgument'
 }
@@ -18,7 +18,7 @@ export class UnknownModule extends Error {
   }
 }
 
-/** At most 200 characters of a client's text, for an error message. Does not cut a surrogate pair in two. */
+/** Shortens a client's text to 200 characters, for an error message. Does not split a surrogate pair. */
 function shortened(text: string): string {
   const start = text.slice(0, 200)
   return start.length < text.length && /[\ud800-\udbff]$/.test(start) ? start.slice(0, -1) : start
@@ -27,7 +27,7 @@ function shortened(text: string): string {
 export interface Problem {
   code: status
   message: string
-  /** Whether to try again is of no use. */
+  /** Whether retries are useless. */
   lasts?: boolean
 }
 
@@ -50,13 +50,13 @@ export function problemOf(error: unknown): Problem {
   return { code: status.INTERNAL, message: 'internal error' }
 }
 
-/** The codes for refusals of hooks that all requests pass: a starting server, too many requests of a client or of all. */
+/** Codes for refusals by the hooks of all requests: a starting server, too many requests. */
 const REFUSALS = new Map<RefusalKind, status>([
   ['unavailable', status.UNAVAILABLE],
   ['tooManyRequests', status.RESOURCE_EXHAUSTED],
 ])
 
-/** Whether fastify itself refused the request. */
+/** Whether fastify refused the request as invalid. */
 function isClientsFault(error: unknown): error is Error {
   if (!(error instanceof Error)) return false
   return 'statusCode' in error && typeof error.statusCode === 'number' && error.statusCode < 500

@@ -1,4 +1,4 @@
-/** `/user/settings/applications`: a page on which people make and delete their access tokens. The path is Gitea's. */
+/** `/user/settings/applications`: a page for creating and deleting access tokens. The path is Gitea's. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { html } from 'ghtml'
@@ -25,7 +25,7 @@ const NewToken = Type.Object({
 const OldToken = Type.Object({ id: one(16) })
 
 const MAX_FORM_BYTES = 16 * 1024
-/** More than the largest form of the page has. */
+/** Maximum number of fields; the largest form of the page has fewer. */
 const MAX_FIELDS = 64
 
 /** Scopes that the page offers; API clients may request others. */
@@ -40,7 +40,7 @@ const OFFERED = [
   ['all', 'everything that you may do'],
 ] as const
 
-/** How many tokens the page shows. */
+/** Maximum number of shown tokens. */
 const MAX_SHOWN = 200
 
 export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -51,16 +51,18 @@ export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox
   function ownerOf(request: FastifyRequest): AccountDocument {
     const requester = signedIn(request)
     if (request.tokenScopes === null) return requester
-    throw new Refused(refuse.forbidden('an access token cannot make or delete tokens: sign in yourself'))
+    throw new Refused(
+      refuse.forbidden('an access token cannot create or delete tokens: sign in with a password or session'),
+    )
   }
 
-  async function pageFor(owner: AccountDocument, made?: { name: string; token: string }): Promise<string> {
+  async function pageFor(owner: AccountDocument, created?: { name: string; token: string }): Promise<string> {
     const { id: userId, login } = owner
     const tokens = await views.tokens.find({ userId }, { sort: [['id', -1]], limit: MAX_SHOWN })
     const title = `Access tokens of ${login}`
     const body = html`<h1>Access tokens of <bdi>${login}</bdi></h1>
 <p>git and the API accept a token in place of a password.</p>
-!${made === undefined ? '' : newTokenText(made)}
+!${created === undefined ? '' : newTokenText(created)}
 !${formText()}
 !${tokens.length === 0 ? '<p>You have no tokens.</p>' : `<ul>${tokens.map(tokenText).join('')}</ul>`}
 <form method="post" action="${basePath(publicUrl())}/user/logout"><button>Sign out</button></form>`
@@ -79,7 +81,7 @@ export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox
 </form>`
 
   const tokenText = ({ id, name, lastEight, scopes, createdAt }: TokenDocument) =>
-    html`<li><form method="post" action="${path()}/delete"><b><bdi>${name}</bdi></b> …${lastEight}, ${scopes.join(', ')}, made ${createdAt.slice(0, 10)} <input type="hidden" name="id" value="${id}"><button>Delete</button></form></li>`
+    html`<li><form method="post" action="${path()}/delete"><b><bdi>${name}</bdi></b> …${lastEight}, ${scopes.join(', ')}, created ${createdAt.slice(0, 10)} <input type="hidden" name="id" value="${id}"><button>Delete</button></form></li>`
 
   return async (app) => {
     answerWithPages(app, FORM_POLICY)

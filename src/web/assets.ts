@@ -1,4 +1,4 @@
-/** The page's script, style and icon: plain files in `ui/`, read once at the start. */
+/** The page's script, style and icon: files in `ui/`, read once at the start. */
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { projectFile } from '../storage/project-files.ts'

@@ -15,7 +15,7 @@ import type { TransferShare } from '../git/process/limits.ts'
 import { renderedDiff } from './diff.ts'
 import { count, instant, shortId } from './format.ts'
 
-/** At most this many commits are listed, the newest first. */
+/** Maximum number of listed commits, the newest first. */
 const COMMITS = 50
 const SUBJECT_CHARACTERS = 200
 const UNREADABLE = 'The commits of this moment were deleted, or cannot be read now.'
@@ -28,7 +28,7 @@ interface Reader {
   signal: AbortSignal
 }
 
-/** Undefined when git no longer has the commits or is unavailable: the page is shown without them. */
+/** Resolves to undefined when git no longer has the commits or is unavailable: the page is shown without them. */
 async function changesOf(
   dir: string,
   { commitsFrom, from, to }: { commitsFrom: string; from: string; to: string },

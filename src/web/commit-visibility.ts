@@ -16,7 +16,7 @@ export async function maySeeCommits(
 ): Promise<boolean> {
   if (atLeast(access, 'write')) return true
   const now = await pullFor(services, repoId, index)
-  // The API shows it, too.
+  // The API also shows the current diff.
   if (now.head.sha === to && now.mergeBase === from) return true
   const repository = { id: repoId }
   return (

@@ -1,16 +1,15 @@
 /**
- * Parses the output of `git diff` into the files that diff2html draws, up to the given limits. It counts the
- * lines of each hunk as the hunk's header says. So a line of a changed file can't be mistaken for a header.
- * Pure.
+ * Parses the output of `git diff` into the files that diff2html draws, up to the given limits. It uses the line counts
+ * of hunk headers, so a line of a changed file can't be mistaken for a header. Pure.
  */
 import { type DiffBlock, type DiffFile, type DiffLine, LineType } from 'diff2html/lib/types.js'
 import { unquoted } from '../git/diff/diff-reader.ts'
 
 export interface DiffBounds {
   files: number
-  /** The limit for all files together. */
+  /** Maximum number of lines in all files together. */
   lines: number
-  /** The limit for one line. A longer line is cut. */
+  /** Maximum length of a line, which is cut. */
   characters: number
   /** Maximum length of a file name, in characters. */
   nameCharacters: number
@@ -34,10 +33,10 @@ export function diffFiles(text: string, complete: boolean, bounds: DiffBounds): 
   const lines = text.split('\n')
   lines.pop()
   const files: DiffFile[] = []
-  let room = bounds.lines
+  let linesLeft = bounds.lines
   let file: DiffFile | undefined
   let block: DiffBlock | undefined
-  /** How many lines the hunk still has on each side, and the numbers of the next lines. */
+  /** Numbers of remaining lines of the hunk on each side, and the numbers of the next lines. */
   let oldLeft = 0
   let newLeft = 0
   let oldNumber = 0
@@ -46,8 +45,8 @@ export function diffFiles(text: string, complete: boolean, bounds: DiffBounds): 
   for (const line of lines) {
     const type = SIGNS.get(line.slice(0, 1))
     if (file !== undefined && block !== undefined && type !== undefined && oldLeft + newLeft > 0) {
-      if (room === 0) return { files, cut: true }
-      room -= 1
+      if (linesLeft === 0) return { files, cut: true }
+      linesLeft -= 1
       const content = shown(line, bounds.characters)
       block.lines.push(diffLine(type, content, oldNumber, newNumber))
       if (type !== LineType.INSERT) {
@@ -96,7 +95,7 @@ export function diffFiles(text: string, complete: boolean, bounds: DiffBounds): 
         lines: [],
       }
       file.blocks.push(block)
-    } else if (block === undefined) takeHead(file, line, bounds.nameCharacters)
+    } else if (block === undefined) readHeadLine(file, line, bounds.nameCharacters)
   }
   return { files, cut: !complete }
 }
@@ -127,7 +126,7 @@ const FLAGS = [
 ] as const
 
 /** Reads a line before the first hunk into the file's names and flags. */
-function takeHead(file: DiffFile, line: string, nameCharacters: number): void {
+function readHeadLine(file: DiffFile, line: string, nameCharacters: number): void {
   const flag = FLAGS.find(([words]) => line.startsWith(words))?.[1]
   if (flag !== undefined) file[flag] = true
   const [, words, text = ''] = /^((?:rename|copy) (?:from|to)|---|\+\+\+) (.*)$/s.exec(line) ?? []

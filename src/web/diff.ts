@@ -1,6 +1,6 @@
 /**
- * The diff between two commits as markup: limited in size, rendered in its own thread because a hostile diff may take
- * long, and cached.
+ * The diff between two commits as markup: limited in size, cached, and rendered in a thread, because a hostile diff may
+ * take long.
  */
 
 import { taskThread } from '../concurrency/task-thread.ts'
@@ -10,7 +10,7 @@ import { createAnswerCache } from '../git/process/answer-cache.ts'
 import type { TransferShare } from '../git/process/limits.ts'
 import type { RawDiff, RenderedDiff } from './render-diff.ts'
 
-/** At most this much of git's output is read. */
+/** Maximum number of bytes that are read of git's output. */
 const MAX_BYTES = 1024 * 1024
 const DEADLINE_MS = 5000
 
@@ -20,7 +20,7 @@ const thread = taskThread<RawDiff, RenderedDiff>({
   deadlineMs: DEADLINE_MS,
 })
 
-/** The thread gave the diff up. It may render it the next time, so that is not remembered. */
+/** Thrown when the thread timed out. Not cached: a later try may succeed. */
 class RenderTimeout extends Error {}
 
 /** `client` is the scheduling key. @throws RenderTimeout when it takes too long; SlotsFull when the queue is full */
@@ -54,7 +54,7 @@ export async function renderedDiff(
   }
 }
 
-/** The first part of git's output. Ends git when it has read enough. */
+/** Returns the first part of git's output. Ends git after `MAX_BYTES`. */
 async function startOfDiff(
   dir: string,
   from: string | null,

@@ -65,8 +65,8 @@ const stat = ({ additions, deletions, changedFiles }: DiffStat) =>
   `${count(changedFiles, 'file')}, +${additions} −${deletions}`
 
 /**
- * Joins items as `a`, `a and b`, `a, b and c`. Of more than 12 items, it lists 10 and the number of the rest. `count`
- * is the total when the items are incomplete.
+ * Joins items as `a`, `a and b`, `a, b and c`. Of more than 12 items, it lists 10 and the number of further ones.
+ * `count` is the total when the items are incomplete.
  */
 function list(items: readonly string[], count = items.length): string {
   const first = items.slice(0, 10)
@@ -82,7 +82,7 @@ const reactedTo = (commentId: number | null) => (commentId === null ? 'this pull
 const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
 const WAITS: { readonly [W in MergeWait]: string } = {
-  reviews: 'the reviews that the branch asks for',
+  reviews: 'the reviews that the branch requires',
   'required-checks': 'the required checks',
   checks: 'its checks',
   'first-check': 'the first check of its head',
@@ -309,7 +309,7 @@ const SENTENCES: {
 /** Whether the timeline has a sentence for an event of this type. */
 export const isTimelineEvent = handledBy(SENTENCES)
 
-/** The description of an event. */
+/** Describes an event. */
 export function describeEvent<T extends keyof TimelineData>(
   event: { type: T; data: TimelineData[T] },
   page: PageLinks,

@@ -1,4 +1,4 @@
-/** Numbers, dates and texts as the page shows them. `html` escapes the values that it inserts into markup. */
+/** Formats numbers, dates and texts for pages. `html` escapes the values that it inserts into markup. */
 import { html } from 'ghtml'
 
 /** Plurals that do not end with `s` alone. */
@@ -13,7 +13,7 @@ export const shortId = (sha: string) => sha.slice(0, 10)
 /** The day of an ISO 8601 date, in the date's own time zone. */
 export const day = (at: string) => at.slice(0, 10)
 
-/** Where the links of the page of a pull request begin: the site's path, and that of the repository's pages. */
+/** Prefixes of links on the page of a pull request: the paths of the site and of the repository's pages. */
 export interface PageLinks {
   site: string
   repository: string
@@ -22,7 +22,7 @@ export interface PageLinks {
 export const person = ({ site }: Pick<PageLinks, 'site'>, login: string) =>
   html`<a href="${site}/${login}"><bdi>${login}</bdi></a>`
 
-/** A commit, by the beginning of its id. */
+/** A commit with its short id. */
 export const commit = ({ repository }: PageLinks, sha: string) =>
   html`<a href="${repository}/commit/${sha}"><code>${shortId(sha)}</code></a>`
 

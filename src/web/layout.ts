@@ -144,13 +144,13 @@ export function page(
   )
 }
 
-/** A page without a script that is one column of text. `body` is HTML; `login`: as in `Site`. */
+/** A page with one column of text and no script. `body` is HTML; `login`: as in `Site`. */
 export function plainPage(title: string, assets: string, body: string, login?: string | null): string {
   const base = assets.replace(/\/ui\/assets$/, '')
   return documentOf({ base, login }, { title, main: body, mainClass: 'plain stack' })
 }
 
-/** The error page for people. `signIn`: where one can sign in, if that may help. */
+/** The error page. `signIn`: the URL for a sign-in, if it may help. */
 export function errorPage(
   status: number,
   { message, errors = [] }: Pick<ErrorBody, 'message' | 'errors'>,

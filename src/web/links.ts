@@ -1,11 +1,11 @@
-/** Where addresses of Gitea's pages lead that have no page here: to the nearest thing that exists. */
+/** Redirects the paths of Gitea's pages that do not exist here to the nearest equivalent. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { loginProblem } from '../commands/users/accounts/names.ts'
 import { goImport } from '../http/answers/go-import.ts'
 import { basePath } from '../http/requests/base-path.ts'
 
-/** Addresses of pages, and where each leads. The first group is the owner, the second the repository. */
-const PLACES: readonly (readonly [RegExp, string])[] = [
+/** Paths of pages and their targets. The first group is the owner, the second the repository. */
+const TARGETS: readonly (readonly [RegExp, string])[] = [
   [/^\/([^/]+)$/, '/api/v1/users/$1'],
   [/^\/([^/]+)\/([^/]+)$/, '/api/v1/repos/$1/$2'],
   [/^\/([^/]+)\/([^/]+)\/pulls\/(\d+)(?:\/(?:commits|files))?$/, '/ui/$1/$2/pulls/$3'],
@@ -21,13 +21,13 @@ const PLACES: readonly (readonly [RegExp, string])[] = [
 ]
 
 /** Paths that belong to no owner. */
-const OWN_PLACES: Readonly<Record<string, string>> = {
+const FIXED_TARGETS: Readonly<Record<string, string>> = {
   '/api': '/api/docs',
   '/api/v1': '/api/docs',
   '/favicon.ico': '/ui/assets/icon.svg',
 }
 
-/** Scans from the end: a regular expression takes quadratic time for a path of slashes. */
+/** Scans from the end: a regular expression would take quadratic time for a path of slashes. */
 function lengthWithoutSlashes(path: string): number {
   let { length } = path
   while (path[length - 1] === '/') length -= 1
@@ -35,21 +35,21 @@ function lengthWithoutSlashes(path: string): number {
 }
 
 /**
- * The path that a page's path leads to; undefined when no page of Gitea has it. It is the same for every name, so it does
- * not tell which repositories exist.
+ * Returns the target of a page's path; undefined when Gitea has no such page. It does not depend on the existence of
+ * the repository, so it does not reveal that.
  */
-export function placeOf(path: string): string | undefined {
+export function targetOf(path: string): string | undefined {
   const page = path.slice(0, lengthWithoutSlashes(path))
-  const own = OWN_PLACES[page]
+  const own = FIXED_TARGETS[page]
   if (own !== undefined) return own
   const [, owner = ''] = page.split('/', 2)
-  // The first account has a name that no other may have.
+  // `true` also allows the reserved name of the first account.
   if (loginProblem(owner, true) !== undefined) return undefined
-  const [pattern, target] = PLACES.find(([pattern]) => pattern.test(page)) ?? []
+  const [pattern, target] = TARGETS.find(([pattern]) => pattern.test(page)) ?? []
   return pattern && target && page.replace(pattern, target)
 }
 
-/** Answers a request for a path that no route has, when clients of Gitea expect something there. */
+/** Answers a request for a path without a route that clients of Gitea may expect. */
 export function linkedPlace(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -60,7 +60,7 @@ export function linkedPlace(
   const { method, url } = request
   if (method !== 'GET' && method !== 'HEAD') return undefined
   const [path = '', ...query] = url.split('?')
-  const place = placeOf(path)
-  if (place === undefined) return undefined
-  return reply.redirect(basePath(publicUrl) + [place, ...query].join('?'), 302)
+  const target = targetOf(path)
+  if (target === undefined) return undefined
+  return reply.redirect(basePath(publicUrl) + [target, ...query].join('?'), 302)
 }

@@ -1,4 +1,4 @@
-/** The present state of an open pull request: whether it can be merged, its checks, its reviews and its schedule. */
+/** The current state of an open pull request: its mergeability, checks, reviews and schedule. */
 import { html } from 'ghtml'
 import { accessTo, atLeast } from '../access/access.ts'
 import { pulls } from '../commands/execution/aggregates.ts'
@@ -18,7 +18,7 @@ import type { Services } from '../services/services.ts'
 import { scheduledMerge } from './event-sentences.ts'
 import { commit, type PageLinks, person } from './format.ts'
 
-/** How many checks, reviews and files in conflict are shown. */
+/** Maximum number of shown checks, reviews and conflicting files, each. */
 const SHOWN = 100
 const NONE = '<span class="none">none</span>'
 
@@ -34,7 +34,7 @@ function list(items: readonly string[]): string {
 }
 
 /**
- * The reasons against a merge that the user may see, without conflicts (`merge.2`). Users without the permission to
+ * Returns the reasons against a merge that the user may see, without conflicts (`merge.2`). Users without permission to
  * merge see only reasons in the pull request itself: protection rules name people and teams.
  */
 async function reasonsFor(

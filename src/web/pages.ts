@@ -9,7 +9,7 @@ import { CONTENT_SECURITY_POLICY, errorPage } from './layout.ts'
 
 export const HTML = 'text/html; charset=utf-8'
 
-/** Where a sign-in by OpenID Connect begins. `after`: the path of the page to which it comes back. */
+/** Returns the path of a sign-in by OpenID Connect. `after`: the path of the page to which it returns. */
 export const signInPath = (publicUrl: string, after: string): string =>
   `${basePath(publicUrl)}/user/oauth2/oidc?redirect_to=${encodeURIComponent(after)}`
 
@@ -37,7 +37,7 @@ export function showErrorsAsPages(
   const headers = pageHeaders(CONTENT_SECURITY_POLICY)
   const show = (request: FastifyRequest, reply: FastifyReply, payload: string): string => {
     const problem: unknown = JSON.parse(payload)
-    // An unhealthy server reports with a status of errors, too.
+    // The health report of an unhealthy server has an error status too, but is not an error body.
     if (!isErrorBody(problem)) return payload
     const vary = [reply.getHeader('Vary') ?? [], 'Accept'].flat().join(', ')
     reply.headers({ ...headers, 'Content-Type': HTML, 'Cache-Control': 'no-store', Vary: vary })

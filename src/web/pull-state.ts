@@ -9,7 +9,7 @@ import { type Entry, sentence } from './timeline.ts'
 
 type Pull = Static<typeof PullRequestWire>
 
-/** How many characters of a description or comment are shown. */
+/** Maximum number of shown characters of a description or comment. */
 const PROSE_CHARACTERS = 20_000
 const CAN_BE_MERGED = 'Can be merged'
 const NONE = '<span class="none">none</span>'
@@ -27,7 +27,7 @@ export interface PullState {
   present: string
 }
 
-/** The name of the state. It is also a CSS class. */
+/** Returns the name of the state, which is also a CSS class. */
 function stateOf({ merged, state, draft }: Pull): 'merged' | 'closed' | 'draft' | 'open' {
   if (merged) return 'merged'
   if (state === 'closed') return 'closed'
@@ -91,20 +91,20 @@ async function description(body: string, before: string | undefined, show: ShowT
 !${was}</div>`
 }
 
-/** A sentence with the names of the facts that changed. */
+/** Returns a sentence with the names of the changed facts. */
 function summary(changed: readonly string[], first: boolean): string {
   if (first) return 'This is the first event: everything is new.'
   if (changed.length === 0) return 'This event changed nothing that is shown here.'
   return `Changed: ${changed.join(', ')}.`
 }
 
-/** The section's markup. Equal values of `data-diff` mean equal commits and diffs: the script then keeps them. */
+/** Returns the section's markup. `data-diff` identifies commits and diff: the script keeps them if it is unchanged. */
 export async function pullStateSection(
   { entry, now, before, last, present }: PullState,
   links: PageLinks,
   show: ShowText,
 ): Promise<string> {
-  // The present state shows this fact with its reasons.
+  // `present` has this fact with its reasons.
   const facts = factsOf(now, links).filter(({ name }) => present === '' || name !== CAN_BE_MERGED)
   const old = new Map(
     before === undefined ? [] : factsOf(before, links).map(({ name, value }) => [name, value]),
@@ -138,13 +138,13 @@ export async function pullStateSection(
 </section>`
 }
 
-/** The commit ids between which the commits and the diff of a pull request are. */
+/** Returns the ids of the commits at both ends of a pull request's commits and diff. */
 export function diffOf(pull: Pull): { commitsFrom: string; from: string; to: string } {
   const { merged, merge_base: from, base, head } = pull
   return { commitsFrom: merged ? from : base.sha, from, to: head.sha }
 }
 
-/** A name for the commits and the diff of a pull request. Equal names mean equal contents. */
+/** Returns a name for the commits and the diff of a pull request. Equal names mean equal contents. */
 export function diffName(pull: Pull): string {
   const { commitsFrom, from, to } = diffOf(pull)
   return [commitsFrom, from, to].map(shortId).join('-')

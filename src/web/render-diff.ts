@@ -1,4 +1,4 @@
-/** Draws a diff. It runs in a thread of its own: see `diff.ts`. Pure. */
+/** Renders a diff. Runs in a thread: see `diff.ts`. Pure. */
 import { html as draw } from 'diff2html'
 import { type DiffFile, LineType } from 'diff2html/lib/types.js'
 import { type DiffBounds, diffFiles } from './diff-files.ts'
@@ -39,13 +39,13 @@ const TEMPLATES = {
 }
 
 /**
- * The limit of the costs of word-by-word comparison, for all files of a diff together. The costs of two lines
- * are the squares of their word counts. This limit takes at most a quarter of a second.
+ * Maximum cost of word-by-word comparison, for all files of a diff together: at most a quarter of a second. The cost of
+ * two lines is the sum of the squares of their word counts.
  */
-const MAX_COMPARING = 1_000_000
+const MAX_COST = 1_000_000
 
-/** The costs for a file: diff2html compares the n-th deleted line with the n-th added one after it. */
-function compareCosts({ blocks }: DiffFile): number {
+/** Returns the cost for a file: diff2html compares the n-th deleted line with the n-th added one after it. */
+function compareCost({ blocks }: DiffFile): number {
   let sum = 0
   for (const { lines } of blocks) {
     let deleted: number[] = []
@@ -65,18 +65,18 @@ function compareCosts({ blocks }: DiffFile): number {
   return sum
 }
 
-/** An upper bound of the parts that are compared: words, blanks between them, other characters. */
+/** An upper bound of the number of compared parts: words, blanks between them, other characters. */
 const wordsIn = (line: string): number => line.match(/\w+|\s+|./gs)?.length ?? 0
 
-/** The markup of files. Marks changed words in the first files, as long as the costs stay within the limit. */
+/** Returns the markup of files. Marks changed words in the first files, up to the maximum cost. */
 export function renderFiles(files: readonly DiffFile[]): string {
-  let left = MAX_COMPARING
+  let budget = MAX_COST
   return files
     .map((file) => {
-      const comparing = compareCosts(file)
-      const isCompared = comparing <= left
-      if (isCompared) left -= comparing
-      // Without it only whole lines have colours.
+      const cost = compareCost(file)
+      const isCompared = cost <= budget
+      if (isCompared) budget -= cost
+      // With 0, only whole lines have colours.
       const maxLineLengthHighlight = isCompared ? BOUNDS.characters + 10 : 0
       return draw([file], { drawFileList: false, rawTemplates: TEMPLATES, maxLineLengthHighlight })
     })

@@ -52,8 +52,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
   const assetsPath = () => `${base()}/ui/assets`
 
   /**
-   * The repository, when the user may read it. Otherwise 404; but anonymous users get 401 and can sign in,
-   * whether the repository exists or not.
+   * Returns the repository if the user may read it; otherwise 404. Anonymous users always get 401, so that they can
+   * sign in.
    */
   async function visibleRepository(request: FastifyRequest, path: RepositoryPath): Promise<RepositoryAccess> {
     try {
@@ -81,7 +81,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     answerWithPages(app, CONTENT_SECURITY_POLICY)
 
-    // The page shows comments, which a token for repositories alone may not read.
+    // The page has comments, which a token with only the repository scope may not read.
     const config = { scope: ['repository', 'issue'], forPages: true } as const
 
     for (const { name, type, content, tag } of await readAssets()) {
@@ -102,8 +102,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
-        const asker = replayClientOf(request, reply)
-        const replayer = await pullReplayer(services, found, params.index, requester, asker)
+        const client = replayClientOf(request, reply)
+        const replayer = await pullReplayer(services, found, params.index, requester, client)
         const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
         if (!(await isShown(request, reply, found, { from, to }))) {
           throw new Refused(refuse.notFound('no branch or tag has the commits of this moment any more'))
@@ -114,8 +114,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
     )
 
-    // The API's `…/history` below the page's path: browsers send a password only below the path that requested it,
-    // which the API never does.
+    // The API's `…/history` under the page's path: browsers send a password only to paths below the one that requested
+    // it.
     app.get(
       '/ui/:owner/:repo/pulls/:index/live',
       { config, schema: { hide: true, params: PullParams, querystring: LiveQuery } },
@@ -139,8 +139,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
         const { repository } = found
-        const asker = replayClientOf(request, reply)
-        const replayer = await pullReplayer(services, found, params.index, requester, asker)
+        const client = replayClientOf(request, reply)
+        const replayer = await pullReplayer(services, found, params.index, requester, client)
         const stream = pullStream(repository.id, Number(params.index))
         const last = (await rangeOf(events, stream))?.last.revision ?? 0
         const revision = query.revision === undefined ? last : revisionOf('revision', query.revision)
@@ -170,7 +170,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
             wholeUrl: `${paths.page}/diff?revision=${revision}`,
             log: request.log,
             share: services.gitLimits.diffs.shareOf(clientOf(request)),
-            signal: asker.gone,
+            signal: client.gone,
           })
         const stateAndPrevious = async () => {
           if (revision <= 0) return { now: (await replayer.at({ revision })).body, before: undefined }

@@ -1,9 +1,9 @@
-/** The texts of users as the page shows them. */
+/** Renders the texts of users for pages. */
 import { renderInThread } from '../domain/markup/renderer.ts'
 import { ErrorWithRefusal } from '../errors/refusal.ts'
 import { cutOff, prose } from './format.ts'
 
-/** How long the texts of one page may take to render, in milliseconds. */
+/** Maximum time for rendering the texts of one page, in milliseconds. */
 const BUDGET_MS = 300
 
 /** Shows at most `limit` characters of a text. */

@@ -27,7 +27,7 @@ import { answerWithPages, HTML, signInPath } from './pages.ts'
 const CALLBACK = '/user/oauth2/oidc/callback'
 
 const FLOW_COOKIE = 'mergelog-sign-in'
-/** How long a person may take at the provider. */
+/** Maximum duration of a sign-in at the provider, in seconds. */
 const FLOW_S = 600
 
 /** State of a sign-in while the browser is at the provider. */
@@ -53,23 +53,23 @@ const CallbackQuery = Type.Object({
 })
 
 /** Maximum number of concurrent sign-ins at the provider, in total and per network. */
-const ASKING = { all: 32, perNetwork: 8 }
+const MAX_SIGN_INS = { all: 32, perNetwork: 8 }
 
 export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { config, secrets, projector, publicUrl } = services
   const provider = createOpenIdProvider(config, services.log)
   const key = keyFor('sign-in', config.oidcClientSecret ?? '')
-  const shares = createBudget(ASKING)
+  const shares = createBudget(MAX_SIGN_INS)
   const applications = () => `${basePath(publicUrl())}/user/settings/applications`
 
-  function required(): OpenIdProvider {
+  function requireProvider(): OpenIdProvider {
     if (provider === undefined)
       throw new Refused(refuse.notFound('sign-in by OpenID Connect is not set up here'))
     return provider
   }
 
   /** Calls the provider within the client's share. @throws Refused (too many requests, unavailable) */
-  async function sharing<T>({ ip }: FastifyRequest, work: () => Promise<T>): Promise<T> {
+  async function withinShare<T>({ ip }: FastifyRequest, work: () => Promise<T>): Promise<T> {
     const network = networkOf(ip)
     const lacking = shares.lacking(network, 1)
     if (lacking !== undefined) {
@@ -77,15 +77,15 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
       const reason = 'too many sign-ins at the same time; try again'
       throw new Refused(lacking === 'network' ? refuse.tooManyRequests(reason) : refuse.unavailable(reason))
     }
-    const give = shares.take(network, 1)
+    const release = shares.take(network, 1)
     try {
       return await work()
     } finally {
-      give()
+      release()
     }
   }
 
-  /** The path of a page of this server; anything else would send the person to another site. */
+  /** Returns the path if it is a page of this server; otherwise the default. Redirects must stay on this site. */
   function pageOf(path: string | undefined): string {
     const base = basePath(publicUrl())
     const isPage = path !== undefined && [`${base}/ui/`, `${base}/user/`].some((own) => path.startsWith(own))
@@ -99,7 +99,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
     if (!isFlow(flow) || state !== flow.state || Date.now() - flow.at > FLOW_S * 1000) {
       throw new Refused(
         refuse.invalid(
-          'this is not the end of a sign-in that this browser began less than ten minutes ago: begin again',
+          'this browser has no sign-in with that state from the last ten minutes: sign in again',
         ),
       )
     }
@@ -114,8 +114,8 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/user/oauth2/oidc',
       { config, schema: { hide: true, querystring: BeginQuery } },
       async (request, reply) => {
-        const asked = required()
-        const { url, checks } = await sharing(request, () => asked.begin(`${publicUrl()}${CALLBACK}`))
+        const openId = requireProvider()
+        const { url, checks } = await withinShare(request, () => openId.begin(`${publicUrl()}${CALLBACK}`))
         const flow = { ...checks, after: pageOf(request.query.redirect_to), at: Date.now() }
         reply.header(
           'Set-Cookie',
@@ -129,7 +129,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
       CALLBACK,
       { config, schema: { hide: true, querystring: CallbackQuery } },
       async (request, reply) => {
-        const asked = required()
+        const openId = requireProvider()
         const { query } = request
         reply.header('Cache-Control', 'no-store')
         const flow = flowOf(request, query.state)
@@ -144,7 +144,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
         for (const name of ['code', 'state', 'iss'] as const) {
           if (query[name] !== undefined) callback.searchParams.set(name, query[name])
         }
-        const person = await sharing(request, () => asked.finish(callback, flow))
+        const person = await withinShare(request, () => openId.finish(callback, flow))
         const context = requestContext(request)
         const { user } = await accountFor(services, context, person)
         await followGroups(services, context, user, person)

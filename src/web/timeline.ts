@@ -11,20 +11,20 @@ import {
 import { instant, type PageLinks, person } from './format.ts'
 import type { ShowText } from './shown-texts.ts'
 
-/** How many entries one part of the timeline has. */
+/** Number of entries in one part of the timeline. */
 export const ENTRIES = 100
-/** An entry shows at most this many characters of a text. The moment shows more. */
+/** Maximum number of characters of a text in an entry. The moment shows more. */
 const ENTRY_CHARACTERS = 600
 
 /** An event with its description. */
 export interface Entry extends EventDescription {
   revision: number
   at: string
-  /** Null when the server itself did it. */
+  /** Null for an event of the server itself. */
   login: string | null
 }
 
-/** The description of a recorded event. An event of a newer Mergelog is described by its type. */
+/** Describes a recorded event. An event of a newer Mergelog is described by its type. */
 function descriptionOf(recorded: RecordedEvent, links: PageLinks): EventDescription {
   try {
     const event = decode(recorded)
@@ -36,7 +36,7 @@ function descriptionOf(recorded: RecordedEvent, links: PageLinks): EventDescript
 }
 
 /** Events of the server itself. Their actor is the user whose action caused them. */
-const OF_THE_SERVER: ReadonlySet<string> = new Set<TimelineEvent['type']>([
+const SERVER_EVENTS: ReadonlySet<string> = new Set<TimelineEvent['type']>([
   'MergeabilityChecked',
   'MergeBaseMoved',
   'MergeFailed',
@@ -54,7 +54,7 @@ export async function entriesOf(
   const entries: Entry[] = []
   for await (const recorded of events.readStream(stream, { from, maxCount: limit })) {
     const { revision, type, metadata } = recorded
-    const login = OF_THE_SERVER.has(type) ? null : (metadata.actor?.login ?? null)
+    const login = SERVER_EVENTS.has(type) ? null : (metadata.actor?.login ?? null)
     entries.push({ ...descriptionOf(recorded, links), revision, at: metadata.at, login })
   }
   return entries
@@ -76,7 +76,7 @@ export async function timelineSection(
   show: ShowText,
 ): Promise<string> {
   const items: string[] = []
-  // One after the other: a page waits behind itself for the thread that renders texts.
+  // Sequential, because one thread renders all texts.
   for (const entry of entries) {
     const text = await show(entry.text ?? '', ENTRY_CHARACTERS)
     items.push(entryItem(entry, sentence(entry, links), text, { revision, page }))
@@ -96,13 +96,13 @@ export async function timelineSection(
 
 function entryItem(
   { revision, at, kind }: Entry,
-  said: string,
+  sentenceMarkup: string,
   text: string,
   { revision: current, page }: { revision: number; page: string },
 ): string {
   const href = `${page}?revision=${revision}`
   return html`<li class="entry ${kind}" data-revision="${revision}">
-<p class="sentence">!${said}</p>
+<p class="sentence">!${sentenceMarkup}</p>
 !${text}
 <p class="when"><a href="${href}" data-revision="${revision}"!${revision === current ? ' aria-current="step"' : ''}>!${instant(at)}<span class="aside"> — show the pull request after event ${revision + 1}</span></a></p>
 </li>

@@ -152,7 +152,7 @@ const cases: [TimelineEvent, string][] = [
         waitsFor: ['reviews', 'first-check'],
       },
     },
-    'scheduled the merge of aaaaaaaaaa as a rebase, which waits for the reviews that the branch asks for and the first check of its head',
+    'scheduled the merge of aaaaaaaaaa as a rebase, which waits for the reviews that the branch requires and the first check of its head',
   ],
   [{ type: 'MergeScheduleCanceled', data: { ...own, by: ann } }, 'canceled the scheduled merge'],
   [

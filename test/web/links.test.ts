@@ -1,6 +1,6 @@
 /** Addresses of Gitea's pages: every link works. */
 import t from 'tap'
-import { placeOf } from '../../src/web/links.ts'
+import { targetOf } from '../../src/web/links.ts'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 
 const { server, repository } = await startPulls(t)
@@ -77,9 +77,9 @@ t.test('an address without a page leads to the nearest existing resource', async
 
 t.test('a long path of slashes has no page', async (t) => {
   const slashes = '/'.repeat(10_000)
-  t.equal(placeOf(`/alice/app${slashes}`), '/api/v1/repos/alice/app')
-  t.equal(placeOf(`/alice${slashes}x`), undefined)
-  t.equal(placeOf(slashes), undefined)
+  t.equal(targetOf(`/alice/app${slashes}`), '/api/v1/repos/alice/app')
+  t.equal(targetOf(`/alice${slashes}x`), undefined)
+  t.equal(targetOf(slashes), undefined)
 })
 
 t.test('an address does not reveal existing repositories', async (t) => {
