@@ -252,7 +252,7 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
         return sendRepositoryPage(reply, frame, 'commits', {
           title: subjectOf(commit.message),
           crumbs: [{ text: shortId(sha) }],
-          main: html`<h1 dir="auto">${subjectOf(commit.message)}</h1>!${body === '' ? '' : html`<p class="prose" dir="auto">${body}</p>`}<div class="head">!${avatar(who.author)}<span class="lead">!${facts.join(' · ')}</span>!${commit.verification?.verified ? badge('Verified') : ''}<span class="end choices">!${ways}</span></div><section aria-label="Changes">!${diff.markup || emptyState('No file changed')}!${diff.cut ? notice('info', html`This is only the beginning of a large diff. <a href="${path}/commit/${sha}.diff">Show all of it as text</a>`) : ''}</section>`,
+          main: html`<h1 dir="auto">${subjectOf(commit.message)}</h1>!${body === '' ? '' : html`<p class="prose" dir="auto">${body}</p>`}<div class="head">!${avatar(who.author)}<span class="lead">!${facts.join(' · ')}</span>!${commit.verification?.verified ? badge('Verified') : ''}<span class="end choices">!${ways}</span></div><section aria-labelledby="changes"><h2 id="changes" class="aside">Changes</h2>!${diff.markup || emptyState('No file changed')}!${diff.cut ? notice('info', html`This is only the beginning of a large diff. <a href="${path}/commit/${sha}.diff">Show all of it as text</a>`) : ''}</section>`,
         })
       },
     )

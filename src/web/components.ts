@@ -111,12 +111,16 @@ export interface Shown {
 }
 
 /** Links to the pages before and after; empty for a list on one page. `hrefOf`: the address of a page. */
-export function pagination({ page, limit, total }: Shown, hrefOf: (page: number) => string): string {
+export function pagination(
+  { page, limit, total }: Shown,
+  hrefOf: (page: number) => string,
+  name = 'Pages',
+): string {
   const last = Math.max(1, Math.ceil(total / limit))
   if (last === 1 && page === 1) return ''
   const link = (to: number, text: string, rel: string) =>
     to < 1 || to > last ? '' : html`<a class="button" href="${hrefOf(to)}" rel="${rel}">${text}</a>`
-  return html`<nav class="pages" aria-label="Pages">!${link(Math.min(page - 1, last), '← Previous', 'prev')}<span>Page ${page} of ${last}</span>!${link(page + 1, 'Next →', 'next')}</nav>`
+  return html`<nav class="pages" aria-label="${name}">!${link(Math.min(page - 1, last), '← Previous', 'prev')}<span>Page ${page} of ${last}</span>!${link(page + 1, 'Next →', 'next')}</nav>`
 }
 
 /** How much of a list is shown, in words. */

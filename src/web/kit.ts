@@ -89,7 +89,12 @@ function content(): string {
         emptyState('There are no open issues', '<a href="#Empty">Show all</a>'),
       ),
     ],
-    ['Pages', [1, 2, 3].map((page) => pagination({ page, limit: 10, total: 30 }, (to) => `#${to}`)).join('')],
+    [
+      'Pages',
+      [1, 2, 3]
+        .map((page) => pagination({ page, limit: 10, total: 30 }, (to) => `#${to}`, `Pages at ${page}`))
+        .join(''),
+    ],
     [
       'Notices',
       (['info', 'warning', 'error'] as const)
