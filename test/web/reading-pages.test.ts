@@ -128,7 +128,7 @@ t.test(
   async (t) => {
     const { text } = await get(REPO)
     t.match(text, '<h1>Greetings</h1>')
-    t.match(text, `href="${file('docs/guide.md')}" rel="nofollow">the guide`)
+    t.match(text, `href="${file('notes/guide.md')}" rel="nofollow">the guide`)
     t.match(text, 'src="/alice/greetings/raw/branch/main/logo.png"')
     t.match(
       text,
@@ -159,8 +159,8 @@ t.test('files: lines with numbers and pages, images, binary files, Markdown and 
   t.match((await get(file('logo.png'))).text, `<img class="picture" src="${REPO}/raw/branch/main/logo.png"`)
   t.match((await get(file('data.bin'))).text, 'Download 4 bytes')
   t.match((await get(file('empty.txt'))).text, 'This file is empty')
-  t.match((await get(file('docs/guide.md'))).text, `href="${file('README.md')}" rel="nofollow">home`)
-  t.match((await get(file('docs/guide.md?display=source'))).text, '# Guide')
+  t.match((await get(file('notes/guide.md'))).text, `href="${file('README.md')}" rel="nofollow">home`)
+  t.match((await get(file('notes/guide.md?display=source'))).text, '# Guide')
   t.match((await get(`${REPO}/src/branch/topic/one/src/greet.js`)).text, 'Hi')
   t.match((await get(`${REPO}/src/commit/${tip}/src`)).text, `${REPO}/src/commit/${tip}/src/greet.js`)
   t.match((await get(`${REPO}/src/tag/v1/first`)).text, 'README.md')

@@ -12,7 +12,7 @@ const PNG = Buffer.from(
 
 const README = `# Greetings
 
-See [the guide](docs/guide.md), [outside](https://example.org/), #1 and @bob.
+See [the guide](notes/guide.md), [outside](https://example.org/), #1 and @bob.
 
 - [x] done
 - [ ] to do
@@ -36,7 +36,7 @@ export async function startSampleRepository(test: Test) {
   const app = await pulls.repository(test, 'greetings', { writers: ['bob'], description: HOSTILE })
   await app.commit(`Greet ${HOSTILE}\n\nThe body of the message.`, {
     'README.md': README,
-    'docs/guide.md': '# Guide\n\nBack to [home](../README.md)\n',
+    'notes/guide.md': '# Guide\n\nBack to [home](../README.md)\n',
     'src/greet.js': 'export const greet = (name) => console.log(name)\n',
     'src/a <b> & "c".txt': `${HOSTILE}\n`,
     'empty.txt': '',
@@ -89,7 +89,7 @@ export async function startSampleRepository(test: Test) {
     ...['labels', 'milestones', 'releases/tag/v1.0', 'issues/1', 'commits/branch/main'].map(
       (part) => `${repository}/${part}`,
     ),
-    ...['src', 'docs/guide.md', 'docs/guide.md?display=source', 'src/greet.js', 'logo.png', 'data.bin'].map(
+    ...['src', 'notes/guide.md', 'notes/guide.md?display=source', 'src/greet.js', 'logo.png', 'data.bin'].map(
       file,
     ),
     file('long.txt?page=2'),
