@@ -101,7 +101,7 @@ export function serveInOrder<Request, Answer>(answer: (request: Request) => Prom
   parentPort?.on('message', ({ id, request }: Message<Request>) => {
     const begun = last.then(() => answer(request))
     last = begun.then(
-      (given) => id !== undefined && send({ id, answer: result }),
+      (result) => id !== undefined && send({ id, answer: result }),
       (error: unknown) => id !== undefined && send(failed(id, error)),
     )
   })

@@ -81,7 +81,7 @@ export const ofIssue = (issue: Static<typeof IssueWire>): Discussion => ({
 const ofPull = (pull: Static<typeof PullRequestWire>): Discussion => ({ ...pull, isPull: true })
 
 /** The state that is shown: a draft is an open pull request. */
-export function shownState({ merged, state, draft }: Pick<Discussion, 'merged' | 'state' | 'draft'>): State {
+function shownState({ merged, state, draft }: Pick<Discussion, 'merged' | 'state' | 'draft'>): State {
   if (merged) return 'merged'
   if (state === 'closed') return 'closed'
   return draft ? 'draft' : 'open'

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { accessTo, atLeast } from '../../access/access.ts'
 import { onRepository, repositoryFor } from '../../access/repository-access.ts'
 import { CommitWire } from '../../api/contents/commits.ts'
-import { type Asking, servedCommitOf } from '../../api/contents/reached-objects.ts'
+import { type Caller, servedCommitOf } from '../../api/contents/reached-objects.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { clientOf } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
@@ -73,7 +73,7 @@ async function headOf(
  */
 async function inRepository<T>(
   { moments }: Services,
-  { request, reply }: Asking,
+  { request, reply }: Caller,
   id: number,
   work: () => Promise<T>,
 ): Promise<T> {
@@ -121,7 +121,7 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
           dir: gitDirOf(services, repository.id),
           sha: await servedCommitOf(services, caller, repository, baseRef),
         }
-        const ofHead = () => servedCommitOf(services, asking, head.repository, head.ref)
+        const ofHead = () => servedCommitOf(services, caller, head.repository, head.ref)
         const isOther = head.repository.id !== repository.id
         const to = {
           dir: gitDirOf(services, head.repository.id),
