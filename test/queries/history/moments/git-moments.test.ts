@@ -53,7 +53,7 @@ const pathsFor = (first: string) => [
   `/contents/a.txt?ref=${first}`,
   `/contents/a.txt?ref=${first.slice(0, 10)}`,
   '/contents-ext/a.txt?ref=topic&includes=file_content,commit_metadata',
-  `/file-contents?ref=topic&body=${encodeURIComponent('{"files":["a.txt","docs/b.md"]}')}`,
+  `/file-contents?ref=topic&body=${encodeURIComponent('{"files":["a.txt","pages/b.md"]}')}`,
   '/raw/a.txt',
   '/raw/a.txt?ref=topic',
   '/raw/topic/a.txt',
@@ -126,11 +126,11 @@ async function tell(test: Test, server: TestServer) {
   await step('one branch')
 
   await work.git('checkout', '-q', '-b', 'topic')
-  await run('mkdir', ['-p', join(work.dir, 'docs'), join(work.dir, '.gitea', 'issue_template')])
+  await run('mkdir', ['-p', join(work.dir, 'pages'), join(work.dir, '.gitea', 'issue_template')])
   const template = '---\nname: Bug\nabout: A bug\n---\nWhat happened?\n'
   await work.commit('Topic', {
     'a.txt': 'two\n',
-    'docs/b.md': '# b\n',
+    'pages/b.md': '# b\n',
     '.gitea/issue_template/bug.md': template,
   })
   await work.git('tag', '-a', '-m', 'Version one', 'v1')
