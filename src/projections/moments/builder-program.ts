@@ -2,21 +2,17 @@
 import { copyFileSync, existsSync, renameSync, statSync } from 'node:fs'
 import { LOG_START, type RecordedEvent } from '../../events/store/event-store.ts'
 import { serveInOrder } from '../../storage/request-thread.ts'
-import {
-  type Bytes,
-  connect,
-  type Parameter,
-  type Sqlite,
-  selectColumn,
-} from '../../storage/sqlite/sqlite.ts'
+import { type Bytes, connect, type Sqlite, selectColumn } from '../../storage/sqlite/sqlite.ts'
+import type { Run } from '../../storage/sqlite/writer.ts'
 import { eventsFor, readBatch } from '../projector/readable-events.ts'
-import type { AnyCollection, Collection, Stored } from '../store/read-store.ts'
+import type { AnyCollection } from '../store/read-store.ts'
 import { selectMany } from '../store/sqlite/documents.ts'
 import { groupsOf, replacedBy, type Written, writeGroup } from '../store/sqlite/groups.ts'
 import { prepareCollection, prepareStore, tablesOf } from '../store/sqlite/schema.ts'
 import { cachedStatements } from '../store/sqlite/statements.ts'
 import type { BuilderStep } from './builder.ts'
 import { MOMENT_MODELS, type ModelGroup } from './moment-models.ts'
+import { createPendingDocuments } from './pending-documents.ts'
 
 /**
  * A file has one writer and is complete before anyone reads it; after a crash it is removed. So it needs neither a journal nor
@@ -28,67 +24,78 @@ const SETTINGS =
 
 interface Build {
   db: Sqlite
-  run(sql: string, ...parameters: Parameter[]): void
-  stored<D extends object>(collection: AnyCollection, ids: readonly string[]): Stored<D>[]
+  run: Run
+  documents: ReturnType<typeof createPendingDocuments>
+  /** Whether the documents of accounts are of this build. */
+  hasOwnAccounts: boolean
 }
 
 const builds = new Map<string, Build>()
 
+/** Opens a file, whose one transaction ends with the build. */
 function opened(file: string): Build {
   const db = connect(file)
   db.exec(SETTINGS)
+  db.exec('BEGIN')
   const statements = cachedStatements((sql) => db.prepare(sql))
   const columns = cachedStatements((sql) => selectColumn<[string], Bytes | null>(db, sql))
-  return {
-    db,
-    run: (sql, ...parameters) => void statements(sql).run(...parameters),
-    stored: (collection, ids) =>
-      selectMany(file, collection, ids, (sql, parameter) => columns(sql).get(parameter)),
-  }
+  const run: Run = (sql, ...parameters) => void statements(sql).run(...parameters)
+  const stored = <D extends object>(collection: AnyCollection, ids: readonly string[]) =>
+    selectMany<D>(file, collection, ids, (sql, parameter) => columns(sql).get(parameter))
+  const documents = createPendingDocuments({
+    stored,
+    write(changes) {
+      const written: Written = new Map()
+      for (const group of groupsOf(changes))
+        writeGroup(run, group, replacedBy(group, written, stored), written)
+    },
+  })
+  return { db, run, documents, hasOwnAccounts: false }
+}
+
+function close({ db }: Build): void {
+  db.exec('COMMIT')
+  db.close()
 }
 
 /** Creates the file without documents, once: to copy it is faster than to create all tables. */
 function createEmpty(file: string): void {
-  const { db } = opened(`${file}.new`)
-  db.exec('BEGIN')
-  prepareStore(db)
-  for (const { collection } of Object.values(MOMENT_MODELS).flat()) prepareCollection(db, collection)
-  db.exec('COMMIT')
-  db.close()
+  const build = opened(`${file}.new`)
+  prepareStore(build.db)
+  for (const { collection } of Object.values(MOMENT_MODELS).flat()) prepareCollection(build.db, collection)
+  close(build)
   renameSync(`${file}.new`, file)
 }
 
 function begin({ file, from, empty }: Extract<BuilderStep, { kind: 'begin' }>): void {
   if (from === undefined && !existsSync(empty)) createEmpty(empty)
   copyFileSync(from ?? empty, file)
-  const build = opened(file)
-  builds.set(file, build)
-  if (from === undefined) return
+  builds.set(file, opened(file))
+}
+
+/** Removes the documents of accounts that the file was copied with: their events are folded from the first one. */
+function clearAccounts({ run }: Build): void {
   for (const { collection } of MOMENT_MODELS.accounts) {
-    for (const table of tablesOf(collection)) build.run(`DELETE FROM ${table}`)
+    for (const table of tablesOf(collection)) run(`DELETE FROM ${table}`)
   }
 }
 
 async function fold(build: Build, group: ModelGroup, recorded: readonly RecordedEvent[]): Promise<void> {
+  const { documents } = build
+  if (group === 'accounts' && !build.hasOwnAccounts) {
+    clearAccounts(build)
+    build.hasOwnAccounts = true
+  }
   const batch = readBatch(recorded)
   const [unreadable] = batch.unreadable
   if (unreadable !== undefined) throw unreadable.error
-  const documents = {
-    getMany: async <D extends object>(collection: Collection<D>, ids: readonly string[]) =>
-      build.stored<D>(collection, ids),
-  }
-  const written: Written = new Map()
-  build.db.exec('BEGIN')
   for (const model of MOMENT_MODELS[group]) {
     const { events } = eventsFor(model, batch, LOG_START - 1)
     if (events.length === 0) continue
     const { changes, poison } = await model.advance(events, documents, false)
     if (poison !== undefined) throw poison.error
-    for (const changed of groupsOf(changes)) {
-      writeGroup(build.run, changed, replacedBy(changed, written, build.stored), written)
-    }
+    documents.take(changes)
   }
-  build.db.exec('COMMIT')
 }
 
 async function take(step: BuilderStep): Promise<number> {
@@ -109,7 +116,8 @@ async function take(step: BuilderStep): Promise<number> {
     return 0
   }
   builds.delete(file)
-  build.db.close()
+  build.documents.writeAll()
+  close(build)
   return statSync(file).size
 }
 

@@ -5,17 +5,14 @@ import { type RecordedEvent, StoreUnavailable } from '../../events/store/event-s
 import { type RequestThread, startRequestThread } from '../../storage/request-thread.ts'
 import type { ModelGroup } from './moment-models.ts'
 
-/** Events for a group of read models, in the order of the log. */
+/** Events for a group of read models, in the order of the log. Those of accounts replace their earlier documents. */
 export interface MomentPart {
   models: ModelGroup
   events: readonly RecordedEvent[]
 }
 
 export type BuilderStep =
-  /**
-   * Creates the file as a copy of `from`, or without documents. The documents of accounts are always folded anew. `empty`: the
-   * file without documents, which is created when it is missing.
-   */
+  /** Creates the file as a copy of `from`, or of the file without documents, `empty`, which is created when it is missing. */
   | { kind: 'begin'; file: string; from: string | undefined; empty: string }
   | ({ kind: 'fold'; file: string } & MomentPart)
   /** Answers with the size of the file, in bytes. */

@@ -11,7 +11,6 @@ const OF_REPOSITORY: ReadonlySet<string> = new Set([
   'pulls',
   'merged_commits',
   'issues',
-  'issue_texts',
   'issue_files',
   'labels',
   'milestones',
@@ -27,12 +26,16 @@ const OF_REPOSITORY: ReadonlySet<string> = new Set([
   'references',
 ])
 
+/** Words, which only searches need: to index them takes as long as all other documents together. */
+const OF_TEXTS: ReadonlySet<string> = new Set(['issue_texts'])
+
 /** Those of organizations and their members. */
 const OF_ACCOUNTS: ReadonlySet<string> = new Set(['accounts', 'teams'])
 
-export type ModelGroup = 'repository' | 'accounts'
+export type ModelGroup = 'repository' | 'texts' | 'accounts'
 
 export const MOMENT_MODELS = {
   repository: READ_MODELS.filter(({ name }) => OF_REPOSITORY.has(name)),
+  texts: READ_MODELS.filter(({ name }) => OF_TEXTS.has(name)),
   accounts: READ_MODELS.filter(({ name }) => OF_ACCOUNTS.has(name)),
 } as const satisfies Record<ModelGroup, unknown>

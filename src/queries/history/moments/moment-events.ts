@@ -6,6 +6,7 @@ import { LOG_START, type Position, type RecordedEvent } from '../../../events/st
 import { organizationStream, userStream } from '../../../events/streams.ts'
 import { accountFold } from '../../../projections/models/users/accounts.fold.ts'
 import type { MomentPart } from '../../../projections/moments/builder.ts'
+import { MOMENT_MODELS, type ModelGroup } from '../../../projections/moments/moment-models.ts'
 import type { Views } from '../../../projections/views/views.ts'
 import type { MomentClient, Subject } from '../../../services/moment.ts'
 import type { HistoryServices } from '../../../services/services.ts'
@@ -34,7 +35,7 @@ export async function* momentParts(
   range: Range,
   client: MomentClient,
 ): AsyncGenerator<MomentPart> {
-  if (kind === 'repository') yield* repositoryParts(source, id, range, client)
+  if (kind === 'repository') yield* repositoryParts(source, 'repository', id, range, client)
   const accounts = kind === 'repository' ? await peopleOf(source, id, range.upTo) : [{ kind, id }]
   const events = await accountEvents(source, accounts, range.upTo, client)
   for (let i = 0; i < events.length; i += BATCH) {
@@ -42,8 +43,10 @@ export async function* momentParts(
   }
 }
 
-async function* repositoryParts(
+/** Yields the events of a repository that a group of read models handles. */
+export async function* repositoryParts(
   { events, views }: Source,
+  models: ModelGroup,
   repoId: number,
   range: Range,
   { client, gone }: MomentClient,
@@ -54,15 +57,16 @@ async function* repositoryParts(
     positionsOf(views.linkedEvents, { repoId }, range),
   )) {
     for await (const event of events.readPositions(positions)) {
+      if (!MOMENT_MODELS[models].some((model) => model.handles(event))) continue
       batch.push(event)
       if (batch.length < BATCH) continue
-      yield { models: 'repository', events: batch }
+      yield { models, events: batch }
       batch = []
     }
     await nextSlice(client)
     gone?.throwIfAborted()
   }
-  if (batch.length > 0) yield { models: 'repository', events: batch }
+  if (batch.length > 0) yield { models, events: batch }
 }
 
 /** Yields the positions of a repository's events in a range. `view` has a document for each, with an index of these fields. */

@@ -160,12 +160,35 @@ function repositoriesThen(
   }
 }
 
-/** Creates the views. `own` are those of the file; `services` has the present views. */
+/** Makes searches for words ask another view, which has their index. */
+function searchedIn<D extends object>(
+  view: View<D>,
+  search: <T>(read: (indexed: View<D>) => Promise<T>) => Promise<T>,
+): View<D> {
+  const isSearch = (filter: Filter<D>) => 'words' in filter
+  const read = <T>(filter: Filter<D>, ask: (asked: View<D>) => Promise<T>): Promise<T> =>
+    isSearch(filter) ? search(ask) : ask(view)
+  return {
+    ...view,
+    find: (filter, options) => read(filter, (asked) => asked.find(filter, options)),
+    rows: (filter, options) => read(filter, (asked) => asked.rows(filter, options)),
+    page: (filter, options) => read(filter, (asked) => asked.page(filter, options)),
+    count: (filter) => read(filter, (asked) => asked.count(filter)),
+    ids: (filter) => read(filter, (asked) => asked.ids(filter)),
+    someIds: (filter, options) => read(filter, (asked) => asked.someIds(filter, options)),
+  }
+}
+
+/**
+ * Creates the views. `own` are those of the file; `services` has the present views. `withTexts` runs a read on the views of a
+ * file that also has the words of texts.
+ */
 export function createMomentViews(
   services: Services,
   { kind, id }: Subject,
   { position, at }: MomentPoint,
   own: Views,
+  withTexts: <T>(read: (indexed: Views) => Promise<T>) => Promise<T>,
 ): Views {
   const { views: present } = services
   const until = { position }
@@ -203,7 +226,10 @@ export function createMomentViews(
     tagProtections: own.tagProtections,
     pulls: own.pulls,
     mergedCommits: own.mergedCommits,
-    issues: withOthers(own.issues, ({ repoId, index }) => issueId(repoId, index), issues),
+    issues: searchedIn(
+      withOthers(own.issues, ({ repoId, index }) => issueId(repoId, index), issues),
+      (read) => withTexts((indexed) => read(indexed.issues)),
+    ),
     issueFiles: own.issueFiles,
     labels: withOthers(own.labels, byId, related.labels),
     milestones: own.milestones,

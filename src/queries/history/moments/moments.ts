@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import { coalesce } from '../../../concurrency/coalesce.ts'
 import { coalesceWithSlots } from '../../../concurrency/coalesce-with-slots.ts'
+import { currentWorkKey, currentWorkSignal } from '../../../concurrency/event-loop.ts'
 import { createSemaphore } from '../../../concurrency/semaphore.ts'
 import { LOG_START } from '../../../events/store/event-store.ts'
 import { createMomentBuilder } from '../../../projections/moments/builder.ts'
@@ -13,7 +14,7 @@ import { openSqliteReadStore } from '../../../projections/store/sqlite/sqlite.ts
 import { createViews, type Views } from '../../../projections/views/views.ts'
 import type { MomentClient, MomentPoint, Moments, Subject } from '../../../services/moment.ts'
 import type { AnswerServices, HistoryServices } from '../../../services/services.ts'
-import { momentParts } from './moment-events.ts'
+import { momentParts, repositoryParts } from './moment-events.ts'
 import { createMomentViews } from './moment-views.ts'
 import { createResolve } from './resolve.ts'
 
@@ -40,12 +41,12 @@ interface Built extends MomentPoint {
   subject: Subject
   file: string
   bytes: number
-  /** The number of erasures of texts that the log had seen before the build. */
-  erasures: number
   store: ReadStore
   views: Views
   users: number
   isEvicted: boolean
+  /** Whether it has the words of texts, too. */
+  hasTexts: boolean
 }
 
 interface Options {
@@ -57,6 +58,7 @@ interface Options {
 }
 
 const keyOf = ({ kind, id }: Subject, { position }: MomentPoint) => `${kind} ${id} ${position}`
+const textsOf = (moment: Built) => `${keyOf(moment.subject, moment)} texts`
 
 /** Creates the moments. The views of `services` are present ones. */
 export async function createMoments(
@@ -117,10 +119,35 @@ export async function createMoments(
     let latest: Built | undefined
     for (const moment of built.values()) {
       const { subject } = moment
+      if (moment.hasTexts) continue
       if (subject.kind !== kind || subject.id !== id || moment.position > position) continue
       if (latest === undefined || moment.position > latest.position) latest = moment
     }
     return latest
+  }
+
+  /** Makes a moment of a file, and keeps it unless it is too large or has texts that were erased since `before`. */
+  function kept(
+    { file, bytes }: { file: string; bytes: number },
+    { subject, position, at }: Pick<Built, 'subject' | 'position' | 'at'>,
+    before: number,
+    hasTexts: boolean,
+  ): Built {
+    const store = openSqliteReadStore(file, 'OFF', { deadlineMs, idleMs: IDLE_READER_MS })
+    const own = createViews(store, undefined, CACHED_CHARACTERS)
+    const views = hasTexts
+      ? own
+      : createMomentViews(services, subject, { position, at }, own, (read) => withTexts(moment, read))
+    const moment: Built = {
+      ...{ subject, position, at, file, bytes, store, views },
+      ...{ users: 0, isEvicted: false, hasTexts },
+    }
+    const key = hasTexts ? textsOf(moment) : keyOf(subject, moment)
+    if (before === dropErased()) built.set(key, moment)
+    if (!built.has(key)) moment.isEvicted = true
+    // The callers, if any are left, use it before that.
+    setImmediate(use(moment))
+    return moment
   }
 
   async function build(subject: Subject, point: MomentPoint, client: MomentClient): Promise<Built> {
@@ -129,42 +156,46 @@ export async function createMoments(
     const release = start && use(start)
     try {
       const range = { after: start?.position ?? LOG_START, upTo: point.position }
-      const { file, bytes } = await builder.build(start?.file, momentParts(services, subject, range, client))
-      const store = openSqliteReadStore(file, 'OFF', { deadlineMs, idleMs: IDLE_READER_MS })
-      const own = createViews(store, undefined, CACHED_CHARACTERS)
-      const views = createMomentViews(services, subject, point, own)
-      const { position, at } = point
-      const moment: Built = {
-        ...{ subject, position, at, file, bytes, erasures: before, store, views },
-        ...{ users: 0, isEvicted: false },
-      }
-      if (before === dropErased()) built.set(keyOf(subject, point), moment)
-      // Not kept: it is too large, or has texts that were erased meanwhile.
-      if (!built.has(keyOf(subject, point))) moment.isEvicted = true
-      // The callers, if any are left, use it before that.
-      setImmediate(use(moment))
-      return moment
+      const parts = momentParts(services, subject, range, client)
+      return kept(await builder.build(start?.file, parts), { subject, ...point }, before, false)
     } finally {
       release?.()
     }
   }
 
-  /** Returns a moment that stays readable until it is released. */
-  async function opened(subject: Subject, point: MomentPoint, client: MomentClient) {
-    const key = keyOf(subject, point)
+  /** Runs a read on a copy of the moment that also has the words of its texts. */
+  async function withTexts<T>(moment: Built, read: (views: Views) => Promise<T>): Promise<T> {
+    const key = textsOf(moment)
+    const { subject, position } = moment
+    const held = use(moment)
+    const client = { client: currentWorkKey() ?? 'server', gone: currentWorkSignal() }
+    try {
+      const { moment: indexed, release } = await opened(key, client, async (gone) => {
+        const before = dropErased()
+        const range = { after: LOG_START, upTo: position }
+        const parts = repositoryParts(services, 'texts', subject.id, range, { ...client, gone })
+        return kept(await builder.build(moment.file, parts), moment, before, true)
+      })
+      try {
+        return await read(indexed.views)
+      } finally {
+        release()
+      }
+    } finally {
+      held()
+    }
+  }
+
+  /** Returns a moment that stays readable until it is released. `make` builds it unless it is there. */
+  async function opened(key: string, client: MomentClient, make: (gone: AbortSignal) => Promise<Built>) {
     dropErased()
     const known = built.get(key)
     if (known !== undefined) return { moment: known, release: use(known) }
     const moment = await ask(
       key,
       client.client,
-      // The first client's disconnect must not end the work of the others: `unwanted` aborts when all have left.
-      (unwanted) =>
-        running(
-          key,
-          async (gone) => built.get(key) ?? (await build(subject, point, { ...client, gone })),
-          unwanted,
-        ),
+      // A build that has begun is shared, also by clients that come later. `unwanted` aborts when all have left.
+      (unwanted) => running(key, async (gone) => built.get(key) ?? (await make(gone)), unwanted),
       client.gone,
     )
     return { moment, release: use(moment) }
@@ -173,7 +204,9 @@ export async function createMoments(
   return {
     resolve: createResolve(services),
     async open(subject, point, client) {
-      const { moment, release } = await opened(subject, point, client)
+      const { moment, release } = await opened(keyOf(subject, point), client, (gone) =>
+        build(subject, point, { ...client, gone }),
+      )
       const { position, at, views } = moment
       return { position, at, views, release }
     },

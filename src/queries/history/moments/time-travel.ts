@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { repositoryAt } from '../../../access/repository-access.ts'
 import { canSee } from '../../../access/visibility.ts'
-import { clientOf } from '../../../auth/requester.ts'
+import { clientOf, signedIn } from '../../../auth/requester.ts'
 import { comparableTime, lastInstantOfDay } from '../../../domain/times.ts'
 import { Refused, refuse } from '../../../errors/refusal.ts'
 import { exposeHeaders } from '../../../http/answers/exposed-headers.ts'
@@ -118,6 +118,7 @@ export function travelInTime(app: FastifyInstance, services: Services): void {
       return { kind, id: repository.id }
     }
     if (kind === 'team') {
+      signedIn({ requester })
       const team = await views.teams.get(param('id'))
       const organization = await views.accounts.get(
         team === undefined ? param('id') : `${team.organizationId}`,
