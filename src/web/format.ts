@@ -2,7 +2,11 @@
 import { html } from 'ghtml'
 
 /** Plurals that do not end with `s` alone. */
-const PLURALS: Readonly<Record<string, string>> = { branch: 'branches', repository: 'repositories' }
+const PLURALS: Readonly<Record<string, string>> = {
+  branch: 'branches',
+  entry: 'entries',
+  repository: 'repositories',
+}
 
 export const count = (number: number, thing: string) =>
   `${number} ${number === 1 ? thing : (PLURALS[thing] ?? `${thing}s`)}`

@@ -39,6 +39,11 @@ function branchPoint({ ref, sha, repo }: Pull['head'], base: Pull['base'], links
   return html`<code><bdi>${from}${ref}</bdi></code> at !${commit(links, sha)}`
 }
 
+function evidenceLink({ number }: Pull, { site, repository }: PageLinks): string {
+  const page = `${site}/ui${repository.slice(site.length)}/pulls/${number}/evidence`
+  return html`done. <a href="${page}">Why could this be merged?</a>`
+}
+
 /** The facts beside title and description. Equal facts have equal markup, so it can be compared. */
 function factsOf(pull: Pull, links: PageLinks): { name: string; value: string }[] {
   const people = (users: readonly { login: string }[]) => users.map(({ login }) => person(links, login))
@@ -55,7 +60,7 @@ function factsOf(pull: Pull, links: PageLinks): { name: string; value: string }[
       name: 'Changes',
       value: `${count(pull.changed_files, 'file')}, <span class="plus">+${pull.additions}</span> <span class="minus">−${pull.deletions}</span>`,
     },
-    { name: CAN_BE_MERGED, value: pull.merged ? 'done' : pull.mergeable ? 'yes' : 'no' },
+    { name: CAN_BE_MERGED, value: pull.merged ? evidenceLink(pull, links) : pull.mergeable ? 'yes' : 'no' },
     { name: 'Labels', value: pull.labels.map((label) => labelChip(label)).join(' ') || NONE },
     { name: 'Milestone', value: milestone === null ? NONE : html`<bdi>${milestone.title}</bdi>` },
     { name: 'Assignees', value: people(pull.assignees ?? []).join(', ') || NONE },

@@ -2,6 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { atLeast } from '../access/access.ts'
 import { type RepositoryAccess, type RepositoryPath, repositoryAt } from '../access/repository-access.ts'
 import { isOpenTo } from '../access/visibility.ts'
 import { PullParams, type PullRequestWire, pullFor } from '../api/pull-requests/pulls.ts'
@@ -19,15 +20,17 @@ import { replayClientOf } from '../queries/history/replay/replay-client.ts'
 import { rangeOf } from '../queries/history/replay/replay-stream.ts'
 import { pullReplayer } from '../queries/history/replay/replayers.ts'
 import { momentOf, revisionOf } from '../queries/history/replay/routes.ts'
+import { mergedEvidence, shownEvidence } from '../queries/pull-requests/evidence/merged-evidence.ts'
 import { gitDirOf, type Services } from '../services/services.ts'
 import { readAssets } from './assets.ts'
 import { changesSection } from './changes.ts'
 import { maySeeCommits } from './commit-visibility.ts'
+import { evidencePage } from './evidence-page.ts'
 import { CONTENT_SECURITY_POLICY, page } from './layout.ts'
 import { mergeStatusSection } from './merge-status.ts'
 import { answerWithPages, HTML } from './pages.ts'
 import { diffName, diffOf, pullStateSection } from './pull-state.ts'
-import { frameFor, repositoryTabs, siteOf } from './repository-frame.ts'
+import { frameFor, repositoryTabs, sendRepositoryPage, siteOf } from './repository-frame.ts'
 import { showTexts } from './shown-texts.ts'
 import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
 
@@ -129,6 +132,19 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
           beginning: requestedBeginning(request, request.query.after),
         })
         return reply
+      },
+    )
+
+    app.get(
+      '/ui/:owner/:repo/pulls/:index/evidence',
+      { config: { forPages: true }, schema: { hide: true, params: PullParams } },
+      async (request, reply) => {
+        const found = await visibleRepository(request, request.params)
+        const pull = await pullFor(services, found.repository.id, request.params.index)
+        const evidence = await mergedEvidence(services, request, reply, pull, { forDocument: false })
+        const shown = shownEvidence(evidence, atLeast(found.access, 'admin'))
+        const frame = frameFor(siteOf(services, request), found)
+        return sendRepositoryPage(reply, frame, 'pulls', evidencePage(frame, pull.title, shown))
       },
     )
 
