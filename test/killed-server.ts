@@ -15,11 +15,17 @@ export async function killedAfter(
   DATA_DIR: string,
   effect: RegExp,
   act: (url: string) => Promise<unknown> = async () => {},
+  environment: Record<string, string> = {},
 ): Promise<void> {
   const point = join(t.testdir(), 'point')
   await rm(`${point}.reached`, { force: true })
   await writeFile(point, effect.source)
-  const started = startServerProcess(t, DATA_DIR, { FAULTS_POINT: point }, { before: 'faults/effects' })
+  const started = startServerProcess(
+    t,
+    DATA_DIR,
+    { ...environment, FAULTS_POINT: point },
+    { before: 'faults/effects' },
+  )
   // It may die before it listens.
   const server = await started.catch(() => undefined)
   if (server !== undefined) await act(server.url).catch(() => undefined)
