@@ -74,5 +74,5 @@ t.test('after kill -9 right after the event of a checkpoint, the next start cont
   await until('a checkpoint is signed', async () => (await checkpointsOf(server)) > 0)
   t.equal(await checkpointsOf(server), 1)
   const verified = await mergelog(['verify', '--key', formatVerifierKey(key)], { DATA_DIR })
-  t.match(verified, { code: 0, stdout: /1 signed checkpoints agree with it/ })
+  t.match(verified, { code: 0, stdout: /1 signed checkpoint agrees with it/ })
 })

@@ -184,7 +184,10 @@ async function verifyCommand({ json, deep = false, since: file, key: given }: Op
     if (files !== undefined && files.files > 0) {
       console.log(`       ${files.files} attached and large files${deep ? ', the large ones read' : ''}`)
     }
-    if (log.checkpoints > 0) console.log(`       ${log.checkpoints} signed checkpoints agree with it`)
+    if (log.checkpoints > 0)
+      console.log(
+        `       ${log.checkpoints} signed ${log.checkpoints === 1 ? 'checkpoint agrees' : 'checkpoints agree'} with it`,
+      )
     if (since !== undefined) {
       const checked = key === undefined ? ' (the signature was not checked: --key)' : ''
       console.log(
