@@ -91,7 +91,7 @@ t.test('after twenty conflicts the command is refused', async (t) => {
       return [taken]
     },
   })
-  await t.rejects(overtaken, { name: 'Refused', message: /changed by others/ })
+  await t.rejects(overtaken, { name: 'Refused', message: /change the resource/ })
   t.equal(decisions, 20)
   t.equal((await revisions(events, 'counter-1')).length, 20)
 })
@@ -128,7 +128,7 @@ t.test('events that do not concern the decider do not make its decision invalid'
   }
   await t.rejects(execute(writerOf(endless), aContext(), count), {
     name: 'Refused',
-    message: /changed by others/,
+    message: /change the resource/,
   })
 })
 
@@ -176,7 +176,7 @@ t.test('a stream that was abandoned before its first event cannot begin', async 
   const writer = writerOf(events)
   const abandoned = { type: 'CreationAbandoned', data: { key: 'k' } } as const
   await append(writer, aContext(), 'counter-1', 'abandon', [abandoned], 'no-stream')
-  await t.rejects(execute(writer, aContext(), count), { name: 'Refused', message: /given up/ })
+  await t.rejects(execute(writer, aContext(), count), { name: 'Refused', message: /took too long/ })
   t.match(await load(writer, 'counter-1', counter), { state: 0, abandoned: true })
 })
 
