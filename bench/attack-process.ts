@@ -1,4 +1,4 @@
-/** The child process of an attacker, at low priority, so that its own computing does not load the server. */
+/** The child process of the attackers, at low priority, so that its own computing does not slow the server. */
 import { setMaxListeners } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
@@ -6,7 +6,7 @@ import { ATTACKS } from './hostile/attacks.ts'
 import type { Stage } from './hostile/stage.ts'
 import { serveParent } from './serve-parent.ts'
 
-export interface AttackQuestion {
+export interface AttackCommand {
   stage: Stage
   /** Attacks to start; an empty list ends the running ones. */
   names: readonly string[]
@@ -30,7 +30,7 @@ async function stop(): Promise<void> {
 
 await serveParent(
   {},
-  async ({ stage, names }: AttackQuestion) => {
+  async ({ stage, names }: AttackCommand) => {
     await stop()
     // Aborts the sockets and requests.
     setMaxListeners(0, stopping.signal)

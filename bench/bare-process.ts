@@ -1,7 +1,4 @@
-/**
- * The child process with the ceilings of reads: a fastify route and a gRPC method that only send a fixed
- * answer.
- */
+/** The child process for the ceilings of reads: a fastify route and a gRPC method with fixed answers. */
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import Fastify from 'fastify'
 import { loadDescriptors } from '../src/upgrade/grpc-descriptors.ts'
@@ -12,7 +9,7 @@ export interface BareReady {
   grpcAddress: string
 }
 
-export interface BareQuestion {
+export interface BareCommand {
   body: object
 }
 
@@ -35,8 +32,8 @@ const ready: BareReady = { url, grpcAddress: `127.0.0.1:${grpcPort}` }
 
 await serveParent(
   ready,
-  async (question: BareQuestion) => {
-    body = question.body
+  async (command: BareCommand) => {
+    body = command.body
     return {}
   },
   async () => {

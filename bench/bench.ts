@@ -1,6 +1,6 @@
 /**
  * `npm run bench [-- --quick] [--only get,list]`: measures each kind of work, and a ceiling for it in the same run.
- * Prints a table. Does not fail when a goal is missed. `--nodes 2` only measures two servers behind a proxy beside one.
+ * Prints a table. Does not fail when a goal is missed. `--nodes 2` only compares two servers behind a proxy with one.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -35,7 +35,7 @@ const GROUPS = [
   'eventstore',
 ] as const
 export type Group = (typeof GROUPS)[number]
-/** Groups with logs of their own. The other groups share one. */
+/** Groups with a separate log. The other groups share one. */
 const OWN_LOG: ReadonlySet<Group> = new Set(['issues', 'history', 'clones', 'eventstore'])
 
 /** The amounts of data and work. */
@@ -49,7 +49,7 @@ export interface Sizes {
   seconds: number
   /** Repositories without pull requests: each gets one light PUT. */
   light: number
-  /** The number of opened ones is double: the first half compiles the code. */
+  /** Pull requests to open in a measurement, after the same number in a warm-up. */
   pullsToOpen: number
   merges: number
   /** Issues of the server with few issues, and of the one with many. */
@@ -57,7 +57,7 @@ export interface Sizes {
   manyIssues: number
   /** Repositories of each of these two servers. */
   repositories: number
-  /** The warm-up, half of them, must compile the code: it covers most of the server, and the ceiling is short. */
+  /** Issues to open. The first half is the warm-up, which compiles most of the server. */
   issuesToOpen: number
   /** Events of the pull request whose history is read and replayed. */
   historyEvents: number

@@ -8,12 +8,12 @@ export interface Child<Ready> {
   ready: Ready
   /** Milliseconds until the process was ready. */
   startMs: number
-  /** Sends a question and resolves to the next message. */
-  ask<Answer>(question: object): Promise<Answer>
+  /** Sends a command and resolves to the next message. */
+  ask<Answer>(command: object): Promise<Answer>
   stop(): Promise<void>
 }
 
-/** Starts `bench/<name>-process.ts`. It sends a message when it is ready, and then answers one question at a time. */
+/** Starts `bench/<name>-process.ts`. It sends a message when it is ready, and then answers one command at a time. */
 export async function startChild<Ready>(
   name: 'server' | 'bare' | 'load' | 'attack' | 'proxy',
   environment: Record<string, string> = {},
@@ -30,9 +30,9 @@ export async function startChild<Ready>(
   return {
     ready,
     startMs: performance.now() - born,
-    async ask(question) {
+    async ask(command) {
       const answer = nextMessage(child, name)
-      child.send(question)
+      child.send(command)
       return await answer
     },
     async stop() {

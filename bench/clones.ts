@@ -36,7 +36,7 @@ export async function measureClones(dataDir: string, sizes: Sizes): Promise<Row[
   const started = performance.now()
   await maintain(target, 'pushed')
   const maintenance = performance.now() - started
-  // They take less than a second, mostly in the client, so more rounds are needed.
+  // Such clones take less than a second, mostly in the client, so more rounds are needed.
   const after = await cloneTimes(target, [pushed.url, fresh.url], 4 * sizes.rounds)
   await server.stop()
   const many = `a repository of ${sizes.pushes.toLocaleString('en')} pushes`

@@ -1,7 +1,8 @@
 /**
  * Measures a server on EventStoreDB. The ceiling is the driver alone, on the same server in the same run. Without
- * `TEST_EVENTSTORE_URL` the server is the test double. With `TEST_MONGODB_URL`, the read models are in databases of a
- * MongoDB, which stay; otherwise they are embedded. A real server should hold no other events, which would be read too.
+ * `TEST_EVENTSTORE_URL` the server is the test double. With `TEST_MONGODB_URL`, the read models are in new databases of
+ * MongoDB, which are not removed; otherwise they are embedded. A real server should hold no other events, which would
+ * be read too.
  */
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -19,7 +20,7 @@ import { issueStream } from '../src/events/streams.ts'
 import { openSqliteReadStore } from '../src/projections/store/sqlite/sqlite.ts'
 import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
-import type { Load, LoadQuestion } from './load-process.ts'
+import type { Load, LoadCommand } from './load-process.ts'
 import { catchUp, environmentOf, makeAdmin, seedFor } from './log.ts'
 import { skipProcesses } from './seed/events.ts'
 import type { ServerReady } from './server-process.ts'
@@ -27,7 +28,7 @@ import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
 import { api, loadOf, type Target } from './target.ts'
 import { CLIENTS } from './writes.ts'
 
-/** The repository of the measured issues, and the one of the seeded issues. */
+/** The repositories of the measured issues and of the seeded issues. */
 const NAME = 'issues'
 const SEEDED = 'seeded'
 const SEEDED_ID = 1_000_000
@@ -67,9 +68,9 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   for (let i = 0; i <= sizes.rounds; i++) {
     const amount = Math.ceil(sizes.issuesToOpen / (sizes.rounds + 1))
     const posts = await postIssues(target, load, CLIENTS, amount)
-    // A single client does not wait for leftover work of processes.
+    // Pending work of processes must not slow the measurement of a single client.
     await processesAtEnd(server.ready.url)
-    // The medians: EventStoreDB stops for up to seconds each half minute, and no round trip takes that long.
+    // Medians, because EventStoreDB stops for up to seconds each half minute.
     const one = await postIssues(target, load, 1, Math.ceil(amount / 10))
     const appends = await appendFor(client, CLIENTS, sizes.seconds)
     const append = await appendFor(client, 1, sizes.seconds)
@@ -125,8 +126,8 @@ export async function requireEnd(client: EventStoreDBClient, withinMs = END_MS):
   } catch (error) {
     if (!(error instanceof Error) || error.name !== 'AbortError') throw error
     throw new Error(
-      `EventStoreDB did not say within ${withinMs / 1000} s that a subscription is at the end ("caughtUp"). ` +
-        'Before 23.10 it never does, and there is nothing to wait for: take 23.10 or later.',
+      `EventStoreDB did not report within ${withinMs / 1000} s that a subscription is at the end ("caughtUp"). ` +
+        'Versions before 23.10 never do: use 23.10 or later.',
     )
   } finally {
     await subscription.unsubscribe().catch(() => undefined)
@@ -200,8 +201,8 @@ async function seed(url: string, directory: string, sizes: Sizes): Promise<numbe
   const to = openEventStoreDb(url)
   const streams = new Map<string, NewEvent[]>()
   for await (const event of from.readAll()) {
-    // The measured server has its own users, repositories and numbers. Only the issues are copied, of a repository that
-    // this server does not create.
+    // The measured server has its own users, repositories and numbers, so only issues are copied, with the id of a
+    // repository that it does not create.
     const [, index] = /^issue-\d+\.(\d+)$/.exec(event.stream) ?? []
     if (index === undefined) continue
     const stream = issueStream(SEEDED_ID, Number(index))
@@ -235,8 +236,8 @@ async function subscriptionRate(client: EventStoreDBClient, events: number): Pro
 }
 
 /**
- * Measures appends with the driver alone, each to its own stream, like an issue: appends per second, and duration of
- * one.
+ * Measures appends with the driver alone, each to its own stream, like an issue: appends per second, and median
+ * duration.
  */
 async function appendFor(
   client: EventStoreDBClient,
@@ -264,7 +265,7 @@ function postIssues(
   connections: number,
   amount: number,
 ): Promise<Load> {
-  const question: LoadQuestion = {
+  const command: LoadCommand = {
     url: server.ready.url,
     connections,
     headers: { authorization: `token ${admin.token}` },
@@ -276,5 +277,5 @@ function postIssues(
       first: 1,
     },
   }
-  return loadOf(load, question)
+  return loadOf(load, command)
 }

@@ -53,7 +53,7 @@ export async function measureHistory(dataDir: string, sizes: Sizes): Promise<Row
     return { text, ms }
   }
 
-  /** Alternates them, so that other load on the machine affects both. */
+  /** Alternates server and ceiling, so that other load on the machine affects both. */
   async function compare(work: string, path: () => string): Promise<Row> {
     const first = await answer(`${pull}${path()}`)
     await bare.ask({ body: JSON.parse(first.text) })

@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
-import type { LoadQuestion } from './load-process.ts'
+import type { LoadCommand } from './load-process.ts'
 import { environmentOf, makeAdmin, seedFor } from './log.ts'
 import { CONNECTIONS, measureAlternately } from './rates.ts'
 import { RARE_WORD } from './seed/issue.ts'
@@ -35,7 +35,7 @@ export async function measureIssues(directory: string, sizes: Sizes): Promise<Ro
   async function compare(work: string, path: string): Promise<Row> {
     const rates = { own: rate(many, path), ceiling: rate(few, path) }
     const { own: withMany, ceiling: withFew } = await measureAlternately(sizes, rates, async () => {
-      // Waits until the servers are idle, so that late answers of the warm-up do not slow down the measurement.
+      // Waits for late answers of the warm-up, which would slow the measurement.
       for (const { target } of [few, many]) await api(target, 'GET', path)
     })
     const [one, other] = [milliseconds(1000 / withMany), milliseconds(1000 / withFew)]
@@ -81,7 +81,7 @@ async function startWith(dataDir: string, sizes: Sizes, issues: number): Promise
   const target = { server, dataDir, admin, sizes }
   await api(target, 'POST', '/admin/users', READER)
   const { username, password } = READER
-  const made = await fetch(`${server.ready.url}/api/v1/users/${username}/tokens`, {
+  const created = await fetch(`${server.ready.url}/api/v1/users/${username}/tokens`, {
     method: 'POST',
     headers: {
       authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`,
@@ -89,13 +89,13 @@ async function startWith(dataDir: string, sizes: Sizes, issues: number): Promise
     },
     body: JSON.stringify({ name: 'bench', scopes: ['all'] }),
   })
-  const token: { sha1: string } = JSON.parse(await made.text())
+  const token: { sha1: string } = JSON.parse(await created.text())
   return { target, token: token.sha1 }
 }
 
 /** Opening an issue takes a number, an id and one append. The ceiling is bare appends. */
 async function measureOpening({ server, dataDir, admin, sizes }: Target, load: Child<object>): Promise<Row> {
-  const question: LoadQuestion = {
+  const command: LoadCommand = {
     url: server.ready.url,
     connections: CLIENTS,
     headers: { authorization: `token ${admin.token}` },
@@ -108,8 +108,8 @@ async function measureOpening({ server, dataDir, admin, sizes }: Target, load: C
     },
   }
   // The first half is the warm-up.
-  await loadOf(load, question)
-  const round = { ...question, end: { amount: Math.ceil(sizes.issuesToOpen / 2 / sizes.rounds) } }
+  await loadOf(load, command)
+  const round = { ...command, end: { amount: Math.ceil(sizes.issuesToOpen / 2 / sizes.rounds) } }
   const opened: number[] = []
   const slowest: number[] = []
   const appends: number[] = []

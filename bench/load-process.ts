@@ -4,7 +4,7 @@ import autocannon from 'autocannon'
 import { serveParent } from './serve-parent.ts'
 import { percentile } from './table.ts'
 
-export interface LoadQuestion {
+export interface LoadCommand {
   /** An HTTP URL, or `grpc://host:port` to call CurrentPlan. */
   url: string
   connections: number
@@ -26,7 +26,7 @@ export interface Load {
   sent: number
 }
 
-async function loadHttp({ url, connections, headers, end, write }: LoadQuestion): Promise<Load> {
+async function loadHttp({ url, connections, headers, end, write }: LoadCommand): Promise<Load> {
   let n = write?.first ?? 0
   const started = performance.now()
   // With a number of requests, autocannon ends only at the next full second, so the time of the last answer is
@@ -100,9 +100,9 @@ async function loadGrpc(url: string, concurrency: number, seconds: number): Prom
 
 await serveParent(
   {},
-  (question: LoadQuestion): Promise<Load> => {
-    const { url, connections, end } = question
-    if (!url.startsWith('grpc:')) return loadHttp(question)
+  (command: LoadCommand): Promise<Load> => {
+    const { url, connections, end } = command
+    if (!url.startsWith('grpc:')) return loadHttp(command)
     if (!('duration' in end)) throw new Error('gRPC load needs a duration, not an amount')
     return loadGrpc(url, connections, end.duration)
   },

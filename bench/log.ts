@@ -160,8 +160,8 @@ export async function makeAdmin(environment: ReturnType<typeof environmentOf>): 
   const base = `${server.ready.url}/api/v1`
   const body = JSON.stringify({ name: 'bench', scopes: ['all'] })
   const user: { id: number } = JSON.parse(await (await fetch(`${base}/user`, { headers })).text())
-  const made = await fetch(`${base}/users/${login}/tokens`, { method: 'POST', headers, body })
-  const token: { sha1: string } = JSON.parse(await made.text())
+  const created = await fetch(`${base}/users/${login}/tokens`, { method: 'POST', headers, body })
+  const token: { sha1: string } = JSON.parse(await created.text())
   await server.stop()
   return { id: user.id, login, password, token: token.sha1 }
 }

@@ -42,7 +42,7 @@ export function watchLoop(isHeld: (late: number, ago: number) => void): () => Lo
     const now = moment()
     if (now.waited !== undefined && before.waited !== undefined) {
       const behind = now.at - before.at - RESOLUTION_MS - (now.waited - before.waited)
-      // A timer is also late when the machine itself stood still.
+      // A timer is also late when the whole machine was suspended.
       const late = Math.min(behind, now.active - before.active)
       held = Math.max(held ?? 0, late)
       isHeld(late, now.at - before.at)

@@ -13,8 +13,8 @@ const DEPTH = 8
 const STACKS = 4
 const SAMPLING_US = 500
 
-/** Both are in milliseconds of the profile's clock. */
-interface Turn {
+/** `from` and `to` are in milliseconds of the profile's clock. */
+interface Iteration {
   from: number
   to: number
   held: number
@@ -26,26 +26,26 @@ export async function profileLoop() {
   await session.post('Profiler.enable')
   await session.post('Profiler.setSamplingInterval', { interval: SAMPLING_US })
   await session.post('Profiler.start')
-  let turns: Turn[] = []
-  let isAsked = false
+  let iterations: Iteration[] = []
+  let skipsNext = false
   return {
     /** Records an iteration of `held` milliseconds that ends now. */
     note(held: number, wall: number): void {
-      // This iteration began with the last call.
-      if (isAsked) {
-        isAsked = false
+      // This iteration includes the last call of `holders`.
+      if (skipsNext) {
+        skipsNext = false
         return
       }
       const to = Number(process.hrtime.bigint()) / 1e6
-      turns.push({ from: to - wall, to, held })
+      iterations.push({ from: to - wall, to, held })
     },
     /** Returns the code that blocked the loop since the last call, longest iterations first. */
     async holders(count: number): Promise<Held[]> {
       const { profile } = await session.post('Profiler.stop')
       await session.post('Profiler.start')
-      const longest = turns.sort((a, b) => b.held - a.held).slice(0, count)
-      turns = []
-      isAsked = true
+      const longest = iterations.sort((a, b) => b.held - a.held).slice(0, count)
+      iterations = []
+      skipsNext = true
       const nodes = new Map(profile.nodes.map((node) => [node.id, node]))
       const parents = new Map(
         profile.nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id])),

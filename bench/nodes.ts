@@ -1,14 +1,14 @@
 /**
  * Measures several servers that share their data behind a proxy. The ceiling is one of them alone, behind the same
  * proxy and in the same run. The stores are the test doubles, or the servers of `TEST_EVENTSTORE_URL` and
- * `TEST_MONGODB_URL`, in a database of its own that stays.
+ * `TEST_MONGODB_URL`, with a new database that is not removed.
  */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
 import { startDouble, withDatabase } from './eventstore.ts'
-import type { LoadQuestion } from './load-process.ts'
+import type { LoadCommand } from './load-process.ts'
 import { environmentOf, makeAdmin } from './log.ts'
 import type { ProxyReady } from './proxy-process.ts'
 import { CONNECTIONS, WARM_UP_SECONDS } from './rates.ts'
@@ -107,13 +107,13 @@ async function ratesOf(url: string, path: string, target: Target, load: Child<ob
   const { admin, sizes } = target
   const headers = { authorization: `token ${admin.token}` }
   async function reads(of: string): Promise<number> {
-    const question = { url: `${url}/api/v1${path}${of}`, connections: CONNECTIONS, headers }
-    await loadOf(load, { ...question, end: { duration: WARM_UP_SECONDS } })
-    return (await loadOf(load, { ...question, end: { duration: sizes.seconds } })).rate
+    const command = { url: `${url}/api/v1${path}${of}`, connections: CONNECTIONS, headers }
+    await loadOf(load, { ...command, end: { duration: WARM_UP_SECONDS } })
+    return (await loadOf(load, { ...command, end: { duration: sizes.seconds } })).rate
   }
   const amount = Math.max(CLIENTS, Math.ceil(sizes.issuesToOpen / (sizes.rounds + 1)))
   async function writes(of: string, body: object, first: number): Promise<number> {
-    const write: LoadQuestion['write'] = {
+    const write: LoadCommand['write'] = {
       method: 'POST',
       path: `/api/v1${path}${of}`,
       body: JSON.stringify(body),

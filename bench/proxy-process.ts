@@ -7,20 +7,20 @@ export interface ProxyReady {
   url: string
 }
 
-/** The servers that answer from now on, at most one for each place. */
-export interface ProxyQuestion {
+/** The servers that answer from now on, at most `MAX_SERVERS`. */
+export interface ProxyCommand {
   urls: readonly string[]
 }
 
-const PLACES = 9
+const MAX_SERVERS = 9
 
-const proxy = await startProxy(PLACES)
+const proxy = await startProxy(MAX_SERVERS)
 const ready: ProxyReady = { url: proxy.url }
 
 await serveParent(
   ready,
-  async ({ urls }: ProxyQuestion) => {
-    for (let i = 0; i < PLACES; i++) proxy.set(i, urls[i])
+  async ({ urls }: ProxyCommand) => {
+    for (let i = 0; i < MAX_SERVERS; i++) proxy.set(i, urls[i])
     while (!urls.every((_, i) => proxy.isReady(i))) await delay(20)
     return {}
   },

@@ -2,7 +2,7 @@
 import type { BareReady } from './bare-process.ts'
 import type { Group } from './bench.ts'
 import { startChild } from './child.ts'
-import type { LoadQuestion } from './load-process.ts'
+import type { LoadCommand } from './load-process.ts'
 import { LARGE, SMALL } from './log.ts'
 import { CONNECTIONS, measureAlternately, type Rates } from './rates.ts'
 import { perSecond, type Row, ratioRow } from './table.ts'
@@ -15,8 +15,8 @@ export async function measureReads(target: Target, wanted: readonly Group[]): Pr
 
   async function rate(url: string, seconds: number): Promise<number> {
     const headers = { authorization: `token ${admin.token}` }
-    const question: LoadQuestion = { url, connections: CONNECTIONS, headers, end: { duration: seconds } }
-    return (await loadOf(load, question)).rate
+    const command: LoadCommand = { url, connections: CONNECTIONS, headers, end: { duration: seconds } }
+    return (await loadOf(load, command)).rate
   }
 
   async function compare(path: string): Promise<Rates> {

@@ -12,7 +12,7 @@ import { seedEvents } from './seed/events.ts'
 import { median, type Row, ratioRow } from './table.ts'
 
 /** Maximum additional cost of sealed texts, as a ratio. */
-const MOST = 1.15
+const MAX_RATIO = 1.15
 const DEADLINE_MS = 600_000
 
 async function opened(directory: string, isSealed: boolean) {
@@ -63,5 +63,5 @@ export async function measureSealing(directory: string, pulls: number, rounds: n
   const [clear, sealed] = [median(times.clear), median(times.sealed)]
   const each = (micros: number) => `${micros.toFixed(1)} us/event`
   const work = `catch-up of ${count.toLocaleString('en')} events with sealed texts, user time`
-  return [ratioRow(work, each(sealed), each(clear), sealed / clear, { atMost: MOST })]
+  return [ratioRow(work, each(sealed), each(clear), sealed / clear, { atMost: MAX_RATIO })]
 }

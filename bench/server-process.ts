@@ -9,7 +9,7 @@ export interface ServerReady {
   grpcAddress: string
 }
 
-export type ServerQuestion =
+export type ServerCommand =
   | { what: 'recovered' }
   | { what: 'memory' }
   | { what: 'loop delay' }
@@ -48,7 +48,7 @@ const holders = process.env.PROFILE_LOOP === undefined ? undefined : await profi
 /** Starts at the first request, so that it does not slow down other measurements. */
 let loopDelay: (() => LoopDelay) | undefined
 
-async function answerTo({ what }: ServerQuestion): Promise<Recovered | Memory | LoopDelay | Held[]> {
+async function answerTo({ what }: ServerCommand): Promise<Recovered | Memory | LoopDelay | Held[]> {
   switch (what) {
     case 'recovered':
       return await recovered

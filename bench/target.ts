@@ -1,7 +1,7 @@
 /** The measured server: a child process on a seeded data directory. */
 import type { Sizes } from './bench.ts'
 import type { Child } from './child.ts'
-import type { Load, LoadQuestion } from './load-process.ts'
+import type { Load, LoadCommand } from './load-process.ts'
 import type { ServerReady } from './server-process.ts'
 
 export interface Target {
@@ -35,11 +35,11 @@ export async function api<T>(
   return JSON.parse(text || 'null')
 }
 
-/** Runs the load generator. @throws when a request failed, which ends the run */
-export async function loadOf(load: Child<object>, question: LoadQuestion): Promise<Load> {
-  const answer: Load = await load.ask(question)
+/** Runs the load generator. @throws when a request fails, which ends the run */
+export async function loadOf(load: Child<object>, command: LoadCommand): Promise<Load> {
+  const answer: Load = await load.ask(command)
   if (answer.failed > 0) {
-    throw new Error(`${answer.failed} of the requests to ${question.url}${question.write?.path ?? ''} failed`)
+    throw new Error(`${answer.failed} of the requests to ${command.url}${command.write?.path ?? ''} failed`)
   }
   return answer
 }

@@ -4,7 +4,7 @@
  */
 import type { BareReady } from './bare-process.ts'
 import { startChild } from './child.ts'
-import type { LoadQuestion } from './load-process.ts'
+import type { LoadCommand } from './load-process.ts'
 import { CONNECTIONS, measureAlternately, type Rates } from './rates.ts'
 import { perSecond, type Row, ratioRow } from './table.ts'
 import { api, loadOf, type Target } from './target.ts'
@@ -20,8 +20,8 @@ export async function measureUpgrade(target: Target): Promise<Row[]> {
   const load = await startChild<object>('load')
 
   const rate = (url: string) => async (seconds: number) => {
-    const question: LoadQuestion = { url, connections: CONNECTIONS, headers: {}, end: { duration: seconds } }
-    return (await loadOf(load, question)).rate
+    const command: LoadCommand = { url, connections: CONNECTIONS, headers: {}, end: { duration: seconds } }
+    return (await loadOf(load, command)).rate
   }
   const compare = (own: string, ceiling: string) =>
     measureAlternately(sizes, { own: rate(own), ceiling: rate(ceiling) })

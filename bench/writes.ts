@@ -8,7 +8,7 @@ import { gitLines, gitOutput } from '../src/git/process/run.ts'
 import { ZERO_ID } from '../src/git/refs/names.ts'
 import { readRefs } from '../src/git/refs/refs.ts'
 import { startChild } from './child.ts'
-import type { LoadQuestion } from './load-process.ts'
+import type { LoadCommand } from './load-process.ts'
 import { LIGHT } from './log.ts'
 import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
 import { api, loadOf, type Target } from './target.ts'
@@ -37,14 +37,14 @@ export async function measurePosts(target: Target): Promise<Row[]> {
   async function send(method: 'POST' | 'PUT', path: string, body: object, amount: number): Promise<number> {
     const headers = { authorization: `token ${admin.token}` }
     const write = { method, path: `/api/v1${path}`, body: JSON.stringify(body), first }
-    const question: LoadQuestion = {
+    const command: LoadCommand = {
       url: server.ready.url,
       connections: CLIENTS,
       headers,
       end: { amount },
       write,
     }
-    const { rate, sent } = await loadOf(load, question)
+    const { rate, sent } = await loadOf(load, command)
     first = sent
     return rate
   }
@@ -145,7 +145,7 @@ export async function appendRate(dataDir: string, seconds: number): Promise<numb
   return appended / seconds
 }
 
-/** How many times per second the same number of clients can run the git work of opening a pull request. */
+/** Measures the git work of opening a pull request with the same number of clients, per second. */
 async function gitRate({ dir }: Repository, times: number): Promise<number> {
   const started = performance.now()
   let next = 0
@@ -157,7 +157,7 @@ async function gitRate({ dir }: Repository, times: number): Promise<number> {
       const [ours, theirs] = [tips.get(main), tips.get(head)]
       if (ours == null || theirs == null) throw new Error(`head-${n} does not exist`)
       const base = await mergeBase(dir, ours, theirs)
-      // git itself, although the server no longer needs it here.
+      // Runs git although the server no longer needs it here.
       const diff = ['diff-tree', '-r', '-M', '--shortstat', base ?? ours, theirs, '--']
       await Promise.all([gitOutput(diff, { dir }), mergeTrees(dir, ours, theirs)])
       await gitOutput(['update-ref', `refs/bench/${n}/head`, theirs, ZERO_ID], { dir })
@@ -193,7 +193,7 @@ export async function measureMerges(target: Target): Promise<Row[]> {
   ]
 }
 
-/** git itself, although the server may no longer need it here. */
+/** Merges with git commands alone. Runs git although the server may not need it here. */
 async function mergeByGit(dir: string, baseRef: string, headRef: string): Promise<void> {
   const [base = '', head = ''] = await gitLines(['rev-parse', baseRef, headRef], { dir })
   const [tree = ''] = await gitLines(['merge-tree', '--write-tree', base, head], { dir })

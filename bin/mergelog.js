@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `npm run mergelog` in a clone: installs and builds first where that has to be, then runs the command line. Plain
- * JavaScript, because nothing may be built yet, and Node may be old.
+ * `npm run mergelog` in a clone: installs and builds if needed, then runs the command line. Plain JavaScript, because
+ * there may be no build yet, and Node may be old.
  */
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -9,11 +9,11 @@ import { fileURLToPath } from 'node:url'
 
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 
-/** Runs a script with this process's terminal and signals; resolves to how it ended. */
+/** Runs a script with this process's terminal and signals. Resolves to its exit code and signal. */
 function run(program, args, stdio) {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { stdio })
-    // A terminal sends its SIGINT to both.
+    // A terminal sends SIGINT to both processes.
     const pass = (signal) => (signal === 'SIGINT' && process.stdin.isTTY ? undefined : child.kill(signal))
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, pass)
     child.on('error', reject)
@@ -24,7 +24,7 @@ function run(program, args, stdio) {
   })
 }
 
-// What preparing says must not get into what a script reads.
+// Output of the preparation goes to standard error: a script may read standard output.
 const prepared = await run(process.execPath, [at('scripts/prepare.js'), '--build'], ['ignore', 2, 'inherit'])
 if (prepared.code !== 0) process.exit(prepared.code ?? 1)
 

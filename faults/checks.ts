@@ -1,4 +1,4 @@
-/** The conditions that must hold after each fault, as a node shows them. */
+/** Checks the state of a node after a fault. */
 import { ADMIN, basicOf, type Client, type Json, LABEL, organizationOf } from './client.ts'
 import type { Ledger } from './ledger.ts'
 
@@ -33,26 +33,24 @@ function loggedBranches(history: readonly Json[]): Map<string, string> {
 
 /**
  * Returns the positions of `main` in the log that are not in git's order. The log may omit a position, because a
- * recovery records only the branch's current commit. It may repeat a position, when a recovery was faster.
+ * recovery records only the branch's current commit. It may repeat a position that a recovery recorded first.
  */
-function misplaced(history: readonly Json[], inGit: readonly string[]): string[] {
+function orderProblems(history: readonly Json[], inGit: readonly string[]): string[] {
   let last = -1
   return history.flatMap((event) => {
     const { refs } = dataOf(event)
     if (event.type !== 'RefsUpdated' || !Array.isArray(refs)) return []
     return refs.flatMap(({ ref, to }) => {
       if (ref !== 'refs/heads/main') return []
-      const place = inGit.indexOf(String(to))
-      if (place < last) return [`the log moves main to ${to}, which git did earlier, or never`]
-      last = place
+      const index = inGit.indexOf(String(to))
+      if (index < last) return [`the log moves main to ${to}, which git did earlier, or never`]
+      last = index
       return []
     })
   })
 }
 
-/**
- * Names each resource that is lost, duplicated, incomplete, or different in git and the log. Empty when all is well.
- */
+/** Describes each resource that is lost, duplicated, incomplete, or different in git and the log. */
 export async function problemsOf(client: Client, ledger: Ledger, password: string): Promise<string[]> {
   const history = await client.history()
   return [
@@ -112,7 +110,7 @@ async function commentProblems(client: Client, ledger: Ledger): Promise<string[]
 
 async function refProblems(client: Client, ledger: Ledger, history: readonly Json[]): Promise<string[]> {
   const main = await client.mainHistory()
-  const problems = misplaced(
+  const problems = orderProblems(
     history,
     main.map(({ sha }) => sha),
   )

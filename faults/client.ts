@@ -7,15 +7,15 @@ import { GIT_ENVIRONMENT, gitIn, gitWithInput } from '../test/git-client.ts'
 import { ANSWERED_BY, NO_NODE, NOT_BY } from './proxy.ts'
 
 export const ADMIN = 'admin'
-/** Timeout of an answer, in milliseconds: after it, the server is gone or hangs. */
+/** Timeout of an answer, in milliseconds. */
 const TIMEOUT_MS = 60_000
-/** Time in which a check of a write may find no answering node, in milliseconds. */
-const LOOK_FOR_MS = 60_000
+/** Maximum time in which a check of a write looks for an answering node, in milliseconds. */
+const CHECK_TIMEOUT_MS = 60_000
 const PAUSE_MS = 100
-/** Attempts of a read without an answer. */
-const MOST_READS = 3
-/** Attempts while the proxy has no node: a minute. */
-const MOST_TURNED_AWAY = 600
+/** Maximum attempts of a read. */
+const MAX_READS = 3
+/** Maximum attempts while the proxy has no node: a minute. */
+const MAX_UNROUTED = 600
 /** Header of answers whose change queries do not show yet; git prints it on request. */
 const LAGGING = 'mergelog-projection'
 
@@ -138,13 +138,13 @@ function clientOf(url: string, token: string, repository: string, clone: string)
 
   async function text(method: string, path: string, options?: Options): Promise<string> {
     let answer = await request(method, path, options)
-    // A connection may break while the server closes it. Reads are retried, and so are requests that the proxy gave to
-    // no node: on a busy machine no node may be ready for seconds.
-    const most = () => {
-      if (answer === undefined) return method === 'GET' ? MOST_READS : 0
-      return isUntouched(answer) ? MOST_TURNED_AWAY : 0
+    // A connection may break while the server closes it. Reads are retried, and requests that reached no node: on a
+    // busy machine no node may be ready for seconds.
+    const maxAttempts = () => {
+      if (answer === undefined) return method === 'GET' ? MAX_READS : 0
+      return isUnrouted(answer) ? MAX_UNROUTED : 0
     }
-    for (let i = 1; i < most(); i++) {
+    for (let i = 1; i < maxAttempts(); i++) {
       await delay(PAUSE_MS)
       answer = await request(method, path, options)
     }
@@ -182,7 +182,7 @@ function clientOf(url: string, token: string, repository: string, clone: string)
       return lines.filter((line) => line !== '').map(jsonOf)
     },
     async problemAt({ path, isShown, ...options }, writer) {
-      const end = performance.now() + LOOK_FOR_MS
+      const end = performance.now() + CHECK_TIMEOUT_MS
       while (performance.now() < end) {
         const answer = await request('GET', path, { ...options, not: writer })
         const isAnswered = answer !== undefined && answer.status < 500 && answer.status !== 429
@@ -191,8 +191,8 @@ function clientOf(url: string, token: string, repository: string, clone: string)
           continue
         }
         if (isShown(answer)) return undefined
-        const said = answer.status === 200 ? 'an older state' : `${answer.status}`
-        return `node ${writer} has written what node ${answer.node} did not show: GET ${path} gave ${said}`
+        const found = answer.status === 200 ? 'an older state' : `${answer.status}`
+        return `node ${writer} has written what node ${answer.node} did not show: GET ${path} gave ${found}`
       }
       return undefined
     },
@@ -224,7 +224,7 @@ function clientOf(url: string, token: string, repository: string, clone: string)
         (result) => ({ stderr: result.stderr, isDone: true }),
         () => ({ stderr: '', isDone: false }),
       )
-      // The last request of a push does the push.
+      // The last request of a push has the pack.
       const answers = stderr.split(/POST .*git-receive-pack/)
       const header = (name: string) => new RegExp(`${name}: (\\S+)`, 'i').exec(answers.at(-1) ?? '')?.[1]
       const isWrite = isDone && answers.length > 1
@@ -252,7 +252,7 @@ function clientOf(url: string, token: string, repository: string, clone: string)
 }
 
 /** Whether the proxy answered because no node was available. */
-const isUntouched = ({ status, text }: { status: number; text: string }) =>
+const isUnrouted = ({ status, text }: { status: number; text: string }) =>
   status === 503 && text.includes(NO_NODE)
 
 /** Signs in, creates the repository, its label and the organization of its forks, and clones it into `directory`. */

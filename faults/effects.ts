@@ -16,7 +16,7 @@ import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 
 const { FAULTS_POINT: file, FAULTS_EFFECTS: all } = process.env
 
-/** Kills this process if the effect is the point. */
+/** Kills this process if the effect matches the point. */
 function after(effect: string): void {
   if (all !== undefined) appendFileSync(all, `${JSON.stringify(effect)}\n`)
   if (file === undefined) return
@@ -60,7 +60,7 @@ function watch(owner: object, name: string, effectOf: (args: readonly unknown[],
 const part = (value: unknown, key: string): unknown =>
   typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined
 
-// The data directory. A marker of the push journal distinguishes a push from other moves of refs.
+// Effects in the data directory. A marker of the push journal distinguishes a push from other moves of refs.
 const writtenFor = new Map<unknown, string>()
 watch(files, 'writeFile', ([path, content]) => {
   if (/\/pushes\//.test(String(path))) writtenFor.set(path, String(content))
@@ -114,7 +114,7 @@ wrap(Socket.prototype, 'write', (method, self, args) => {
   const isOfRefs = id !== undefined && /^(update|delete|verify) /.test(text)
   if (isOfRefs) inputs.set(id, text.replaceAll('\0', ' '))
   const result = method.apply(self, args)
-  // git has it, and continues without the server.
+  // git has received the commands, and continues without the server.
   if (isOfRefs) after(`tell git update-ref ${inputs.get(id)}`)
   if (args[0] === 'yes\n') after('answer the hook')
   return result

@@ -1,8 +1,8 @@
 /**
  * `npm run faults [-- --rounds 6] [--seconds 3600] [--seed N] [--nodes 1] [--stores embedded,doubles] [--points
  * push,merge]`: repeatedly kills a server under load, at random moments and between any two steps of its work, and
- * checks each time that nothing is lost. `--nodes 3` does this to three servers that share their data behind a proxy,
- * and also stops and ends them. Without real servers (`TEST_EVENTSTORE_URL`, `TEST_MONGODB_URL`) it uses the embedded
+ * checks each time that no data is lost. `--nodes 3` does this to three servers that share their data behind a proxy,
+ * and also freezes and ends them. Without real servers (`TEST_EVENTSTORE_URL`, `TEST_MONGODB_URL`) it uses the embedded
  * stores and then the test doubles, which it also kills. The exit code is 1 when data is lost.
  */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
@@ -13,7 +13,7 @@ import { planOf } from './plan.ts'
 import { runFaults } from './run.ts'
 import { doubles, embeddedStores, realServers, type Stores, sharedStores } from './stores.ts'
 
-/** The stores, tried one after the other. Each starts when it is needed. */
+/** The stores, used one after the other. Each starts when it is needed. */
 function storesOf(
   wanted: readonly string[],
   run: string,
@@ -27,19 +27,19 @@ function storesOf(
 
 async function main({ stores, ...options }: Options): Promise<number> {
   const { seed, nodes } = options
-  console.log(`seed ${seed}: the same faults and the same work come again with --seed ${seed}`)
+  console.log(`seed ${seed}: --seed ${seed} repeats the same faults and the same work`)
   const run = `${seed}_${Date.now().toString(36)}`
   const directory = await mkdtemp(join(tmpdir(), 'mergelog-faults-'))
   let isLost = false
   for (const [i, start] of storesOf(stores, run, nodes).entries()) {
-    const place = join(directory, `${i}`)
-    await mkdir(place)
-    const opened = await start(place)
+    const subdirectory = join(directory, `${i}`)
+    await mkdir(subdirectory)
+    const opened = await start(subdirectory)
     try {
       const name = `faults-${run}`.replace('_', '-')
       const plan = planOf({ ...options, stores: opened.killable.length })
       const print = (line: string) => console.log(line)
-      if (!(await runFaults({ ...options, stores: opened, directory: place, name, plan, print })))
+      if (!(await runFaults({ ...options, stores: opened, directory: subdirectory, name, plan, print })))
         isLost = true
     } finally {
       await opened.end()
@@ -50,7 +50,7 @@ async function main({ stores, ...options }: Options): Promise<number> {
   return isLost ? 1 : 0
 }
 
-/** A wrong option is reported in one line. */
+/** Parses the options. Reports a wrong one in one line. */
 function options(): Options {
   try {
     return readOptions(process.argv.slice(2))

@@ -1,6 +1,6 @@
 /**
- * A steady load. Each client acts one step at a time, as its own random numbers say. So a seed repeats the actions, and
- * only the progress of each client depends on the machine.
+ * A steady load. Each client takes one step at a time, chosen by its own random numbers. So a seed repeats the actions,
+ * and only the progress of each client depends on the machine.
  */
 import { commitOf } from './checks.ts'
 import { ADMIN, type Answer, basicOf, LABEL, type Look, organizationOf } from './client.ts'
@@ -85,12 +85,12 @@ function issueClient(world: World, name: number): () => Promise<void> {
     const form = new FormData()
     form.set('attachment', new Blob([content], { type: 'text/plain' }), file)
     const path = `${client.path}/issues/comments/${comment}`
-    const made = await write('POST', `${path}/assets`, { body: form, key: file }, () => ({
+    const created = await write('POST', `${path}/assets`, { body: form, key: file }, () => ({
       path,
       isShown: shows(`"${file}"`),
     }))
-    if (made === undefined) return
-    const { pathname } = new URL(String(made.browser_download_url))
+    if (created === undefined) return
+    const { pathname } = new URL(String(created.browser_download_url))
     ledger.files.set(file, { comment, content, path: pathname })
   }
 }
@@ -147,7 +147,7 @@ function pullClient(world: World, name: number): () => Promise<void> {
   }
 }
 
-/** Makes branches, commits of files on them, and tags, over the API: requests that move refs without a push. */
+/** Creates branches, commits of files on them, and tags, over the API: requests that move refs without a push. */
 function refClient(world: World): () => Promise<void> {
   const { client, ledger } = world
   const { write } = requests(world)
@@ -156,8 +156,8 @@ function refClient(world: World): () => Promise<void> {
     n += 1
     const name = `made-${n}`
     const branch = { path: `${client.path}/branches/${name}`, isShown: shows(`"${name}"`) }
-    const made = { body: { new_branch_name: name }, key: `branch ${name}` }
-    if ((await write('POST', `${client.path}/branches`, made, () => branch)) === undefined) return
+    const created = { body: { new_branch_name: name }, key: `branch ${name}` }
+    if ((await write('POST', `${client.path}/branches`, created, () => branch)) === undefined) return
     const file = { body: { content: 'YQ==', branch: name }, key: `file of ${name}` }
     const committed = await write('POST', `${client.path}/contents/${name}`, file, (answer) => ({
       ...branch,
@@ -173,7 +173,7 @@ function refClient(world: World): () => Promise<void> {
   }
 }
 
-/** Makes tokens, repositories and forks, and deletes repositories and forks. */
+/** Creates tokens, repositories and forks, and deletes repositories and forks. */
 function otherClient(world: World): () => Promise<void> {
   const { client, ledger, password, seed } = world
   const { write } = requests(world)
@@ -185,20 +185,20 @@ function otherClient(world: World): () => Promise<void> {
     const name = `token ${n} of ${run}`
     const body = { name, scopes: ['read:user'] }
     const options = { body, key: name, authorization: basicOf(password) }
-    const made = await write('POST', `/users/${ADMIN}/tokens`, options, ({ sha1 }) => ({
+    const created = await write('POST', `/users/${ADMIN}/tokens`, options, ({ sha1 }) => ({
       path: '/user',
       authorization: `token ${sha1}`,
       isShown: shows(`"${ADMIN}"`),
     }))
-    if (made !== undefined) ledger.tokens.set(name, String(made.sha1))
+    if (created !== undefined) ledger.tokens.set(name, String(created.sha1))
   }
 
   async function repository(fullName: string, path: string, body: object, isKept: boolean): Promise<void> {
-    const made = await write('POST', path, { body, key: fullName }, () => ({
+    const created = await write('POST', path, { body, key: fullName }, () => ({
       path: `/repos/${fullName}`,
       isShown: shows(`"${fullName}"`),
     }))
-    if (made === undefined) return
+    if (created === undefined) return
     if (isKept) return void ledger.repositories.add(fullName)
     const shown = () => ({ path: `/repos/${fullName}`, isShown: isGone })
     // An earlier attempt may have deleted it already.
@@ -210,8 +210,8 @@ function otherClient(world: World): () => Promise<void> {
     n += 1
     const isKept = random.isOneIn(2)
     await token()
-    const made = `${run}-made-${n}`
-    await repository(`${ADMIN}/${made}`, '/user/repos', { name: made, auto_init: true }, isKept)
+    const created = `${run}-made-${n}`
+    await repository(`${ADMIN}/${created}`, '/user/repos', { name: created, auto_init: true }, isKept)
     const fork = `${run}-fork-${n}`
     const body = { organization: organizationOf(client), name: fork }
     // An owner has one fork of a repository.

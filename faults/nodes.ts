@@ -5,7 +5,7 @@ import { type Running, startProgram } from './programs.ts'
 import type { RunningProxy } from './proxy.ts'
 
 /** Time in which a server must become healthy on a busy machine, in milliseconds. */
-const PATIENCE_MS = 180_000
+const TIMEOUT_MS = 180_000
 
 export interface Node extends Pick<Running, 'hasEnded' | 'kill' | 'end' | 'freeze' | 'thaw'> {
   /** The current address. The port changes at each start. */
@@ -63,7 +63,7 @@ async function startNode(
           if (running.hasEnded()) throw new Error('the server ended by itself')
           return isReady()
         },
-        PATIENCE_MS,
+        TIMEOUT_MS,
       )
     },
   }

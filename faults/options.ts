@@ -20,10 +20,10 @@ export function readOptions(args: string[]) {
       points: { type: 'string', default: SAGA_NAMES.join(',') },
     },
   })
-  const number = (name: 'rounds' | 'seconds' | 'seed' | 'nodes', most: number) => {
+  const number = (name: 'rounds' | 'seconds' | 'seed' | 'nodes', max: number) => {
     const value = Number(values[name])
-    if (!Number.isInteger(value) || value < 1 || value > most) {
-      throw new TypeError(`--${name}: must be a whole number from 1 to ${most}`)
+    if (!Number.isInteger(value) || value < 1 || value > max) {
+      throw new TypeError(`--${name}: must be a whole number from 1 to ${max}`)
     }
     return value
   }

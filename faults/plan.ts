@@ -1,12 +1,12 @@
-/** The faults of a run, chosen before it begins: a seed repeats them, whatever the timing of the machine. */
+/** The faults of a run, chosen before it begins, so that a seed repeats them on any machine. */
 import type { Kind } from './ledger.ts'
 import type { Point } from './points.ts'
 import { type Random, randomOf } from './random.ts'
 
 /** Maximum duration of the load before a fault, in milliseconds. */
 const MAX_LOAD_MS = 2000
-/** Maximum time that a killed process stays away, in milliseconds. */
-const MAX_AWAY_MS = 2500
+/** Maximum time until a killed process restarts, in milliseconds. */
+const MAX_DOWN_MS = 2500
 /** Duration of a stop, in milliseconds: other nodes evict a node after 6 s, so both cases occur. */
 const STOP_MS = [1000, 10_000] as const
 
@@ -56,10 +56,10 @@ export function planOf({ seed, rounds, nodes, stores, points }: PlanOptions): Fa
 const momentOf = (random: Random): Moment => ({
   after: random.oneOf<Kind>('issues', 'comments', 'pushes', 'pulls', 'merges'),
   afterMs: random.between(0, MAX_LOAD_MS),
-  forMs: random.between(0, MAX_AWAY_MS),
+  forMs: random.between(0, MAX_DOWN_MS),
 })
 
-/** A single node is only killed: no other node could see it stop, and another test ends it. */
+/** A single node is only killed: no other node could detect that it is frozen, and another test ends it. */
 function atRandom(random: Random, nodes: number, stores: number) {
   const server = random.between(0, nodes - 1)
   const store = stores > 0 && random.isOneIn(2) ? random.between(0, stores - 1) : undefined

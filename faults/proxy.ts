@@ -8,10 +8,10 @@ import { pipeline } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 
 /** Interval and timeout of readiness checks, in milliseconds. */
-const ASK_EVERY_MS = 200
-const ANSWER_WITHIN_MS = 2000
+const CHECK_INTERVAL_MS = 200
+const CHECK_TIMEOUT_MS = 2000
 /** Failed checks in a row before a node counts as gone: on a busy machine it may just be slow. */
-const MOST_SILENT = 2
+const MAX_SILENT = 2
 
 /** The proxy's answer when no node was available. */
 export const NO_NODE = 'no node is ready'
@@ -69,9 +69,9 @@ export async function startProxy(nodes: number): Promise<RunningProxy> {
       silent = health === 'silent' ? silent + 1 : 0
       // Meanwhile the node may have another address.
       if (target.url === url) {
-        target.isReady = health === 'ready' || (target.isReady && health === 'silent' && silent < MOST_SILENT)
+        target.isReady = health === 'ready' || (target.isReady && health === 'silent' && silent < MAX_SILENT)
       }
-      await delay(ASK_EVERY_MS, undefined, { signal: closing.signal }).catch(() => {})
+      await delay(CHECK_INTERVAL_MS, undefined, { signal: closing.signal }).catch(() => {})
     }
   }
   const watching = targets.map(watch)
@@ -98,7 +98,7 @@ export async function startProxy(nodes: number): Promise<RunningProxy> {
 }
 
 async function healthOf(url: URL): Promise<'ready' | 'not ready' | 'silent'> {
-  const signal = AbortSignal.timeout(ANSWER_WITHIN_MS)
+  const signal = AbortSignal.timeout(CHECK_TIMEOUT_MS)
   try {
     const answer = await fetch(new URL('/healthz', url), { signal })
     await answer.arrayBuffer()

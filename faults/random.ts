@@ -1,8 +1,8 @@
 /** Repeatable random numbers from a seed. */
 
 export interface Random {
-  /** A whole number from `least` to `most`, inclusive. */
-  between(least: number, most: number): number
+  /** A whole number from `min` to `max`, inclusive. */
+  between(min: number, max: number): number
   /** A random element. */
   oneOf<T>(first: T, ...others: readonly T[]): T
   /** True with probability 1 / `times`. */
@@ -20,7 +20,7 @@ export function randomOf(seed: number): Random {
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
-  const between = (least: number, most: number) => least + Math.floor(next() * (most - least + 1))
+  const between = (min: number, max: number) => min + Math.floor(next() * (max - min + 1))
   return {
     between,
     oneOf(first, ...others) {

@@ -9,12 +9,12 @@ import type { Ledger } from './ledger.ts'
 /** Pause after a failed request, in milliseconds. */
 const PAUSE_MS = 200
 /** Maximum time of retries of a request, in milliseconds. */
-const PATIENCE_MS = 180_000
+const TIMEOUT_MS = 180_000
 /**
  * Statuses that a retry may change: timeout, rate limit, conflict. The name of a claim whose holder was killed is in
  * conflict until its grace period ends.
  */
-const TRY_AGAIN = new Set([408, 409, 429])
+const RETRIED = new Set([408, 409, 429])
 
 export interface Sender {
   client: Client
@@ -34,36 +34,36 @@ export function requests({ client, ledger }: Sender) {
     method: string,
     path: string,
     options: Options,
-    lookAt?: (made: Json) => Look,
+    lookAt?: (created: Json) => Look,
     isDone: (answer: Answer) => boolean | Promise<boolean> = () => false,
   ): Promise<Json | undefined> {
-    const end = performance.now() + PATIENCE_MS
+    const end = performance.now() + TIMEOUT_MS
     let last = ''
     for (let attempt = 1; performance.now() < end; attempt++) {
       const answer = await client.request(method, path, options)
       if (answer !== undefined && (answer.status < 300 || (attempt > 1 && (await isDone(answer))))) {
-        const made = jsonOf(answer.status < 300 ? answer.text : '')
+        const created = jsonOf(answer.status < 300 ? answer.text : '')
         if (answer.isLagging) ledger.lagging += 1
-        else if (lookAt !== undefined) await look(answer.node, lookAt(made))
-        return made
+        else if (lookAt !== undefined) await look(answer.node, lookAt(created))
+        return created
       }
       ledger.repeated += 1
       const status = answer?.status ?? 0
       last = `${method} ${path} at node ${answer?.node ?? 1}: ${status} ${answer?.text.slice(0, 300)}`
       if (status === 500) ledger.problems.add(last)
-      const isRefused = status >= 400 && status < 500 && !TRY_AGAIN.has(status)
+      const isRefused = status >= 400 && status < 500 && !RETRIED.has(status)
       if (isRefused) {
         ledger.problems.add(`refused: ${last}`)
         return undefined
       }
       await delay(PAUSE_MS)
     }
-    ledger.problems.add(`no answer in ${PATIENCE_MS / 1000} s: ${last}`)
+    ledger.problems.add(`no answer in ${TIMEOUT_MS / 1000} s: ${last}`)
     return undefined
   }
 
   async function push(branch: string): Promise<boolean> {
-    const end = performance.now() + PATIENCE_MS
+    const end = performance.now() + TIMEOUT_MS
     while (performance.now() < end) {
       const { isDone, isWrite, isLagging, node } = await client.push(branch)
       const sha = ledger.pushes.get(branch) ?? ''
@@ -76,7 +76,7 @@ export function requests({ client, ledger }: Sender) {
       ledger.repeated += 1
       await delay(PAUSE_MS)
     }
-    ledger.problems.add(`no answer: the push of ${branch} in ${PATIENCE_MS / 1000} s`)
+    ledger.problems.add(`no answer: the push of ${branch} in ${TIMEOUT_MS / 1000} s`)
     return false
   }
 

@@ -21,26 +21,26 @@ import type { Killable, Stores } from './stores.ts'
 const ADMIN_PASSWORD = 'the password of all faults'
 
 /** Timeout for a server on a busy machine, in milliseconds. */
-const PATIENCE_MS = 180_000
+const TIMEOUT_MS = 180_000
 /** Duration of the load after a fault, in milliseconds. */
 const AFTERWARDS_MS = 500
 /** Number of followed live histories. */
 const FOLLOWERS = 2
 /** Number of printed problems. */
-const MOST_NAMED = 12
+const MAX_PRINTED = 12
 
 export interface Run {
   stores: Stores
   /** Directory of the servers' data and logs. */
   directory: string
-  /** Of the repository. */
+  /** The name of the repository. */
   name: string
   nodes: number
-  /** A round for each. */
+  /** The fault of each round. */
   plan: readonly Fault[]
   /** Time after which no further round begins, in seconds. */
   seconds: number
-  /** Of the work of the clients. */
+  /** The seed of the clients' work. */
   seed: number
   print: (line: string) => void
 }
@@ -84,11 +84,11 @@ export async function runFaults(run: Run): Promise<boolean> {
       let healthy = ''
       try {
         const count = ledger[fault.after].size
-        // A merge is needed once, because some checks are empty without one.
+        // Some checks need a merge.
         await until(
           'the server has acknowledged the first things',
           () => ledger[fault.after].size > count && ledger.merges.size > 0,
-          PATIENCE_MS,
+          TIMEOUT_MS,
         )
         await delay(fault.afterMs)
         await apply(fault, client)
@@ -156,9 +156,9 @@ export async function runFaults(run: Run): Promise<boolean> {
           if (saga === 'packing') await packRefs(client, environment.DATA_DIR)
           return isReached()
         },
-        PATIENCE_MS,
+        TIMEOUT_MS,
       )
-      await until('the node is dead', () => nodes.some((node) => node.hasEnded()), PATIENCE_MS)
+      await until('the node is dead', () => nodes.some((node) => node.hasEnded()), TIMEOUT_MS)
       await rm(`${pointFile}.reached`)
       if (nodes.length > 1) await delay(forMs)
       for (const node of nodes) if (node.hasEnded()) await node.start()
@@ -168,14 +168,14 @@ export async function runFaults(run: Run): Promise<boolean> {
       await store?.start()
     }
 
-    /** Returns the events that the followers have missed or seen twice, after a while. */
+    /** Waits for the followers. Returns the events that they have missed or seen twice. */
     async function unseen(client: Client): Promise<string[]> {
       const wanted = (await client.history()).map(({ id }) => String(id))
       const problems: string[] = []
       for (const [i, { seen }] of followers.entries()) {
         const isSame = () => seen.length === wanted.length && seen.every((id, at) => id === wanted[at])
         const isOver = () => seen.length > wanted.length
-        await until('a follower has seen all', () => isSame() || isOver(), PATIENCE_MS).catch(() => {})
+        await until('a follower has seen all', () => isSame() || isOver(), TIMEOUT_MS).catch(() => {})
         if (isSame()) continue
         const missing = wanted.filter((id) => !seen.includes(id)).length
         const twice = seen.length - new Set(seen).size
@@ -216,7 +216,7 @@ export async function runFaults(run: Run): Promise<boolean> {
 async function unfinished(client: Client, ledger: Ledger): Promise<string[]> {
   const waiting = new Set(ledger.schedules)
   await until(
-    'scheduled merges are made',
+    'scheduled merges are done',
     async () => {
       for (const number of waiting) {
         const answer = await client.request('GET', `${client.path}/pulls/${number}`)
@@ -224,14 +224,14 @@ async function unfinished(client: Client, ledger: Ledger): Promise<string[]> {
       }
       return waiting.size === 0
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   ).catch(() => {})
   const isDeleted = async () => {
     const branches = await client.branches()
     return [...ledger.deletedBranches].every((branch) => !branches.has(branch))
   }
   // The checks report the remaining ones.
-  await until('branches are deleted', isDeleted, PATIENCE_MS).catch(() => {})
+  await until('branches are deleted', isDeleted, TIMEOUT_MS).catch(() => {})
   return [...waiting].map((number) => `pull request #${number} was not merged when its checks had succeeded`)
 }
 
@@ -243,8 +243,8 @@ function added(before: Record<string, number>, after: Record<string, number>): s
 }
 
 function named(problems: readonly string[]): string {
-  const rest = problems.length - MOST_NAMED
-  return problems.slice(0, MOST_NAMED).join('; ') + (rest > 0 ? `; and ${rest} more` : '')
+  const remaining = problems.length - MAX_PRINTED
+  return problems.slice(0, MAX_PRINTED).join('; ') + (remaining > 0 ? `; and ${remaining} more` : '')
 }
 
 /** Measures the longest time without an acknowledgement. `stop` returns it in seconds. */

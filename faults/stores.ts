@@ -1,4 +1,4 @@
-/** The stores of a run: embedded ones, test doubles in processes of their own, or real servers. */
+/** The stores of a run: embedded ones, test doubles in child processes, or real servers. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { MongoClient } from 'mongodb'
@@ -21,7 +21,7 @@ export interface Stores {
   /** Settings of the server. */
   environment: Record<string, string>
   killable: readonly Killable[]
-  /** Whether other writers may have written into the log before. */
+  /** Whether the log may have events of other writers. */
   isShared: boolean
   /** Removes the run's data from them, as far as possible. */
   end(): Promise<void>
@@ -35,7 +35,7 @@ export const embeddedStores: Stores = {
   end: async () => {},
 }
 
-/** Starts a double in its own process, with its data in `directory`. */
+/** Starts a double in a child process, with its data in `directory`. */
 async function double(name: string, file: string, directory: string): Promise<Killable & { url: string }> {
   const data = join(directory, file)
   await mkdir(data, { recursive: true })
@@ -116,8 +116,8 @@ async function dropDatabases(url: string, database = ''): Promise<void> {
 }
 
 /**
- * The real servers that the environment names; undefined without any. They are not killed: only processes that this
- * program has started are. In MongoDB the run has its own databases, which are dropped at its end.
+ * The real servers that the environment names; undefined without any. They are never killed. In MongoDB the run has its
+ * own databases, which are dropped at its end.
  */
 export function realServers(run: string): Stores | undefined {
   const { events, documents, database } = realUrls(run)

@@ -2,8 +2,8 @@
  * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, installs Node when the running
  * one is too old, and with `--build` runs scripts/build.js when a source is newer than the build. Packages for tests,
  * three quarters of all, are installed with `--dev` only. Runs before `npm start`, `npm test` and others. Packages may
- * be missing and Node may be old, so it is plain JavaScript that Node 18 reads. It must not install or build twice at
- * the same time in one checkout.
+ * be missing and Node may be old, so it is plain JavaScript for Node 18. Do not run it twice at the same time in one
+ * checkout.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 
 const OWN_NODE = 'node_modules/.bin/node'
 const OWN_NODE_PACKAGE = 'scripts/node'
-const BROUGHT_NODE = join(OWN_NODE_PACKAGE, OWN_NODE)
+const INSTALLED_NODE = join(OWN_NODE_PACKAGE, OWN_NODE)
 
 /** Returns the first version number in the output of a program. */
 function versionOf(program) {
@@ -65,28 +65,28 @@ function install(directory, what, node, which = '--include=dev') {
 /**
  * Installs the Node of scripts/node and returns its path. Without one for this platform, prints the required version.
  */
-function bringNode(minimum) {
+function provideNode(minimum) {
   const found = process.versions.node
-  if (!isEnough(versionOf(BROUGHT_NODE), minimum)) {
+  if (!isEnough(versionOf(INSTALLED_NODE), minimum)) {
     const what = `Node.js for this checkout: ${minimum} or later is needed, this is ${found}`
     install(OWN_NODE_PACKAGE, what, process.execPath)
   }
-  const advice = '. Install it from https://nodejs.org: npm brought none for this system'
-  requireVersion('Node.js', minimum, versionOf(BROUGHT_NODE) ?? found, advice)
-  return resolve(BROUGHT_NODE)
+  const advice = '. Install it from https://nodejs.org: npm has none for this system'
+  requireVersion('Node.js', minimum, versionOf(INSTALLED_NODE) ?? found, advice)
+  return resolve(INSTALLED_NODE)
 }
 
 const realPath = (path) => (fs.existsSync(path) ? fs.realpathSync(path) : undefined)
 
-/** Links the installed Node, if it is in use, where npm looks first. */
-function putFirst(node) {
+/** Links the installed Node, if it is in use, into the first directory that npm searches. */
+function linkNode(node) {
   // Most runs need no change, and the checkout may belong to another user.
-  if (realPath(node) !== realPath(BROUGHT_NODE) || realPath(OWN_NODE) === realPath(node)) return
+  if (realPath(node) !== realPath(INSTALLED_NODE) || realPath(OWN_NODE) === realPath(node)) return
   fs.mkdirSync(dirname(OWN_NODE), { recursive: true })
   // Atomically, because another program of this checkout may start now.
-  const made = `${OWN_NODE}-${process.pid}`
-  fs.symlinkSync(resolve(BROUGHT_NODE), made)
-  fs.renameSync(made, OWN_NODE)
+  const link = `${OWN_NODE}-${process.pid}`
+  fs.symlinkSync(resolve(INSTALLED_NODE), link)
+  fs.renameSync(link, OWN_NODE)
 }
 
 /** @param node the program to build with */
@@ -113,13 +113,13 @@ try {
   // A container image has dist/ and packages but no src/, so it needs no preparation.
   if (fs.existsSync('src')) {
     const isOld = !isEnough(process.versions.node, minimum)
-    const node = isOld ? bringNode(minimum) : process.execPath
+    const node = isOld ? provideNode(minimum) : process.execPath
     const needsDev = process.argv.includes('--dev')
     if (!isInstalled(needsDev)) {
       const which = needsDev || hasDev() ? '--include=dev' : '--omit=dev'
       install('.', 'the dependencies of package-lock.json', node, which)
     }
-    putFirst(node)
+    linkNode(node)
     if (process.argv.includes('--build')) build(node)
   } else {
     requireVersion('Node.js', minimum, process.versions.node)

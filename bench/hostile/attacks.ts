@@ -28,7 +28,7 @@ async function crowd(
         () => false,
         () => true,
       )
-      // After a refused connection, waits a moment, so that the attacker's process does not spin.
+      // A pause after a refused connection, so that the attacker's process does not spin.
       if (failed) await delay(20, undefined, { signal }).catch(() => {})
     }
   }
@@ -71,17 +71,17 @@ interface RequestOptions {
   body?: string | Buffer
 }
 
-/** Resolves to the text of the answer. The request is aborted after `patienceMs`. */
+/** Resolves to the text of the answer. Aborts the request after `timeoutMs`. */
 function request(
   { url }: Stage,
   signal: AbortSignal,
   n: number,
   path: string,
   { method = 'GET', headers = {}, body }: RequestOptions = {},
-  patienceMs = 60_000,
+  timeoutMs = 60_000,
 ): Promise<string> {
   return new Promise((resolve, reject) => {
-    const asking = httpRequest(`${url}${path}`, {
+    const sent = httpRequest(`${url}${path}`, {
       method,
       headers: {
         ...asMallory,
@@ -89,10 +89,10 @@ function request(
         ...(body !== undefined && { 'Content-Length': Buffer.byteLength(body) }),
       },
       localAddress: addressOf(n),
-      signal: AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
     })
-    asking.on('error', reject)
-    asking.on('response', (answer) => {
+    sent.on('error', reject)
+    sent.on('response', (answer) => {
       let text = ''
       answer.setEncoding('latin1').on('data', (chunk: string) => {
         text += chunk
@@ -100,7 +100,7 @@ function request(
       answer.on('error', reject)
       answer.on('end', () => resolve(text))
     })
-    asking.end(body)
+    sent.end(body)
   })
 }
 
@@ -112,7 +112,7 @@ const FLUSH = Buffer.from('0000')
 const DELIMITER = Buffer.from('0001')
 const ZERO = '0'.repeat(40)
 
-/** A push of a pack that unfolds to gigabytes. */
+/** Pushes a pack that inflates to gigabytes. */
 function pushBomb(stage: Stage, signal: AbortSignal, n: number): Promise<unknown> {
   const { pack, firstId } = packBomb(DOUBLINGS)
   const name = `refs/heads/bomb-${randomBytes(4).toString('hex')}`
@@ -148,14 +148,14 @@ const longText = () =>
   Array.from({ length: LONG_TEXT / 8 }, () => randomBytes(4).toString('hex').slice(1)).join(' ')
 
 export const ATTACKS: Readonly<Record<string, Attack>> = {
-  'bodies that never come': (stage, signal) =>
+  'bodies that never arrive': (stage, signal) =>
     crowd(64, signal, (n) =>
       onSocket(stage, signal, n, (socket) => {
         const headers = { 'Content-Type': 'application/x-git-upload-pack-request', 'Content-Length': 5000 }
         socket.write(`${head('POST', `${EVIL}.git/git-upload-pack`, headers)}00000`)
       }),
     ),
-  'diffs that nobody waits for': (stage, signal) =>
+  'diffs of disconnected clients': (stage, signal) =>
     crowd(8, signal, (n) =>
       request(
         stage,
@@ -166,7 +166,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         300,
       ),
     ),
-  'answers that nobody reads': async (stage, signal) => {
+  'unread answers': async (stage, signal) => {
     await Promise.all(
       Array.from({ length: 50 }, (_, n) =>
         request(stage, signal, n, `${API}/issues`, {
@@ -192,7 +192,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         body: JSON.stringify({ body: longText() }),
       }),
     ),
-  'packs that unfold to gigabytes': (stage, signal) => crowd(4, signal, (n) => pushBomb(stage, signal, n)),
+  'packs that inflate to gigabytes': (stage, signal) => crowd(4, signal, (n) => pushBomb(stage, signal, n)),
   'filters that burn a core': (stage, signal) =>
     crowd(8, signal, (n) => fetchBySparseFilter(stage, signal, n)),
   'bodies a byte at a time': (stage, signal) =>
@@ -212,7 +212,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         body: `{"title":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
       }),
     ),
-  'passwords that are guessed': (stage, signal) =>
+  'guessed passwords': (stage, signal) =>
     crowd(32, signal, (n) =>
       request(stage, signal, n, '/api/v1/user', {
         headers: { Authorization: authorization(`honest-${n % 4}`, 'no') },

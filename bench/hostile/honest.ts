@@ -7,9 +7,9 @@ import { api, cloneOf, git, gitUrl, honestName, type Stage } from './stage.ts'
 export const KINDS = ['read', 'write', 'git', 'merge'] as const
 type Kind = (typeof KINDS)[number]
 
-export interface Waiting {
+export interface Sample {
   kind: Kind
-  /** Time from when it was due to its end, in milliseconds. */
+  /** Duration of the work, in milliseconds. */
   ms: number
   /** Reason of the failure, if any. */
   failure?: string
@@ -18,7 +18,7 @@ export interface Waiting {
 /** Interval between two requests of one client, in milliseconds. */
 const PACE_MS = 100
 /** Timeout of a client, in milliseconds. */
-const PATIENCE_MS = 60_000
+const TIMEOUT_MS = 60_000
 
 /** `before` is the client's own work, which is not measured. */
 type Step = [kind: Kind, what: () => Promise<unknown>, before?: () => Promise<unknown>]
@@ -67,9 +67,9 @@ function stepsOf(stage: Stage, n: number, round: string): Step[] {
 }
 
 /** Runs all honest clients for a time. @param phase makes names unique to this phase */
-export async function behaveWell(stage: Stage, phase: string, seconds: number): Promise<Waiting[]> {
+export async function behaveWell(stage: Stage, phase: string, seconds: number): Promise<Sample[]> {
   const end = performance.now() + seconds * 1000
-  const waited: Waiting[] = []
+  const samples: Sample[] = []
 
   async function client(n: number): Promise<void> {
     let due = performance.now() + (n * PACE_MS) / stage.honest
@@ -83,9 +83,9 @@ export async function behaveWell(stage: Stage, phase: string, seconds: number): 
             () => undefined,
             (error: unknown) => `${error}`.split('\n').slice(0, 3).join(' '),
           ),
-          delay(PATIENCE_MS, `no answer for ${PATIENCE_MS / 1000} s`, { ref: false }),
+          delay(TIMEOUT_MS, `no answer for ${TIMEOUT_MS / 1000} s`, { ref: false }),
         ])
-        waited.push({ kind, ms: performance.now() - started, ...(failure !== undefined && { failure }) })
+        samples.push({ kind, ms: performance.now() - started, ...(failure !== undefined && { failure }) })
         due = Math.max(due + PACE_MS, performance.now())
         if (due >= end) return
       }
@@ -93,5 +93,5 @@ export async function behaveWell(stage: Stage, phase: string, seconds: number): 
   }
 
   await Promise.all(Array.from({ length: stage.honest }, (_, n) => client(n)))
-  return waited
+  return samples
 }

@@ -1,14 +1,14 @@
 /**
- * `npm run hostile [-- --quick] [--only "bodies that never come,…"] [--together] [--holders]`: attacks a server while
- * honest clients work on it. For each attack, and for all at once (`--together`: only for these), it prints the latency
- * of honest clients beside their latency without an attack, and the delay of the server's event loop; with `--holders`
- * also the code that blocked it. It does not fail when a goal is missed.
+ * `npm run hostile [-- --quick] [--only "unread answers,…"] [--together] [--holders]`: attacks a server while honest
+ * clients use it. For each attack, and for all at once (`--together`: only for these), it prints the latency of honest
+ * clients with and without the attack, and the delay of the server's event loop; with `--holders` also the code that
+ * blocked it. It does not fail when a goal is missed.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { AttackQuestion } from '../attack-process.ts'
+import type { AttackCommand } from '../attack-process.ts'
 import { startChild } from '../child.ts'
 import { environmentOf } from '../log.ts'
 import type { LoopDelay } from '../loop-delay.ts'
@@ -16,7 +16,7 @@ import type { Held } from '../loop-holders.ts'
 import type { Memory, ServerReady } from '../server-process.ts'
 import { milliseconds, percentile, printTable, type Row, ratioRow } from '../table.ts'
 import { ATTACKS } from './attacks.ts'
-import { behaveWell, KINDS, type Waiting } from './honest.ts'
+import { behaveWell, KINDS, type Sample } from './honest.ts'
 import { type Stage, setStage } from './stage.ts'
 
 const GOAL = 3
@@ -41,15 +41,15 @@ const wanted = names.filter((name) => only?.includes(name) ?? true)
 const seconds = options.quick ? 5 : 20
 
 /** The latencies of a phase by kind, beside those without an attack. */
-function rowsOf(attack: string, alone: readonly Waiting[], beside: readonly Waiting[]): Row[] {
+function rowsOf(attack: string, alone: readonly Sample[], beside: readonly Sample[]): Row[] {
   return KINDS.flatMap((kind) => {
-    const of = (all: readonly Waiting[]) => all.filter((one) => one.kind === kind).map(({ ms }) => ms)
+    const of = (all: readonly Sample[]) => all.filter((one) => one.kind === kind).map(({ ms }) => ms)
     const [now, then] = [percentile(of(beside), 0.99), percentile(of(alone), 0.99)]
     const work = `${attack}: p99 of a ${kind}`
     // On a busy host, a short phase may have no data, which counts as a missed goal.
     if (Number.isNaN(now) || Number.isNaN(then)) {
       const goal = `<= ${GOAL}`
-      return [{ work, measured: 'none was done', ceiling: '', ratio: undefined, goal, met: false }]
+      return [{ work, measured: 'no data', ceiling: '', ratio: undefined, goal, met: false }]
     }
     const failures = beside.filter((one) => one.kind === kind && one.failure !== undefined)
     const failed = failures.length === 0 ? '' : `, ${failures.length} of ${of(beside).length} failed`
@@ -62,8 +62,8 @@ function rowsOf(attack: string, alone: readonly Waiting[], beside: readonly Wait
 }
 
 /**
- * On a busy host the loop is also late when other processes run, so only the blocked time counts. It still includes
- * waiting for other threads of the server (garbage collection, the lock of file threads).
+ * On a busy host other processes also delay the loop, so only the blocked time counts. It includes waiting for other
+ * threads of the server (garbage collection, the lock of file threads).
  */
 const loopRow = (phase: string, { p99, max, held }: LoopDelay): Row => ({
   work: `${phase}: delay of the event loop`,
@@ -105,10 +105,10 @@ async function run(directory: string): Promise<Row[]> {
   await setStage(stage, environment.ADMIN_PASSWORD)
 
   async function phase(name: string, attacks: readonly string[]) {
-    await attacker.ask<object>({ stage, names: attacks } satisfies AttackQuestion)
+    await attacker.ask<object>({ stage, names: attacks } satisfies AttackCommand)
     await server.ask<LoopDelay>({ what: 'loop delay' })
     const before = { at: performance.now(), busy: busyMs() }
-    const waited = await behaveWell(stage, name.replaceAll(/\W+/g, '-'), seconds)
+    const samples = await behaveWell(stage, name.replaceAll(/\W+/g, '-'), seconds)
     const processors = { wall: performance.now() - before.at, busy: busyMs() - before.busy }
     const delays: LoopDelay = await server.ask({ what: 'loop delay' })
     if (options.holders) {
@@ -117,8 +117,8 @@ async function run(directory: string): Promise<Row[]> {
         for (const [stack, part] of stacks) console.error(`  ${milliseconds(part)} ${stack}`)
       }
     }
-    await attacker.ask<object>({ stage, names: [] } satisfies AttackQuestion)
-    return { waited, delays, processors: { ...processors, server: delays.processor } }
+    await attacker.ask<object>({ stage, names: [] } satisfies AttackCommand)
+    return { samples, delays, processors: { ...processors, server: delays.processor } }
   }
 
   await phase('warm up', [])
@@ -129,9 +129,9 @@ async function run(directory: string): Promise<Row[]> {
     console.error(`${name} …`)
     // Measured right before the attack, because other load on the host changes.
     const alone = await phase(`before ${name}`, [])
-    if (rows.length === 0) rows.push(loopRow('nobody attacks', alone.delays))
-    const { waited, delays, processors } = await phase(name, attacks)
-    rows.push(...rowsOf(name, alone.waited, waited), loopRow(name, delays), processorRow(name, processors))
+    if (rows.length === 0) rows.push(loopRow('without an attack', alone.delays))
+    const { samples, delays, processors } = await phase(name, attacks)
+    rows.push(...rowsOf(name, alone.samples, samples), loopRow(name, delays), processorRow(name, processors))
   }
   const { peak }: Memory = await server.ask({ what: 'memory' })
   const measured = `${Math.round(peak)} MB`

@@ -11,10 +11,10 @@ const MAX_COPY = 0xffffff
 /** Encodes a number as the header of a pack entry: type, and size in groups of 4 and then 7 bits. */
 function entryHead(type: number, size: number): Buffer {
   const bytes = [(type << 4) | (size & 15)]
-  let rest = Math.floor(size / 16)
-  while (rest > 0) {
-    bytes.push((bytes.pop() ?? 0) | 0x80, rest & 0x7f)
-    rest = Math.floor(rest / 128)
+  let remaining = Math.floor(size / 16)
+  while (remaining > 0) {
+    bytes.push((bytes.pop() ?? 0) | 0x80, remaining & 0x7f)
+    remaining = Math.floor(remaining / 128)
   }
   return Buffer.from(bytes)
 }
@@ -22,10 +22,10 @@ function entryHead(type: number, size: number): Buffer {
 /** Encodes a size in a delta: 7 bits per byte, the lowest first. */
 function deltaSize(size: number): Buffer {
   const bytes = [size % 128]
-  let rest = Math.floor(size / 128)
-  while (rest > 0) {
-    bytes.push((bytes.pop() ?? 0) | 0x80, rest % 128)
-    rest = Math.floor(rest / 128)
+  let remaining = Math.floor(size / 128)
+  while (remaining > 0) {
+    bytes.push((bytes.pop() ?? 0) | 0x80, remaining % 128)
+    remaining = Math.floor(remaining / 128)
   }
   return Buffer.from(bytes)
 }
@@ -42,7 +42,7 @@ function copy(offset: number, size: number): Buffer {
 /** Returns a delta that doubles its base. */
 function doubling(baseBytes: number): Buffer {
   const parts: Buffer[] = [deltaSize(baseBytes), deltaSize(2 * baseBytes)]
-  for (let turn = 0; turn < 2; turn++) {
+  for (let copies = 0; copies < 2; copies++) {
     for (let offset = 0; offset < baseBytes; offset += MAX_COPY) {
       parts.push(copy(offset, Math.min(MAX_COPY, baseBytes - offset)))
     }
@@ -53,9 +53,9 @@ function doubling(baseBytes: number): Buffer {
 /** Encodes the distance from a delta back to its base. */
 function distance(bytes: number): Buffer {
   const digits = [bytes % 128]
-  for (let rest = Math.floor(bytes / 128); rest > 0; rest = Math.floor(rest / 128)) {
-    rest -= 1
-    digits.unshift(0x80 | (rest % 128))
+  for (let remaining = Math.floor(bytes / 128); remaining > 0; remaining = Math.floor(remaining / 128)) {
+    remaining -= 1
+    digits.unshift(0x80 | (remaining % 128))
   }
   return Buffer.from(digits)
 }
@@ -65,7 +65,7 @@ export interface PackBomb {
   /** The id of its first blob. A ref to it makes git read all of them. */
   firstId: string
   /** Size of its largest object, in bytes. */
-  unfoldsTo: number
+  inflatedBytes: number
 }
 
 /** @param doublings 10 give an object of 1 GiB */
@@ -89,6 +89,6 @@ export function packBomb(doublings: number): PackBomb {
   return {
     pack: Buffer.concat([body, createHash('sha1').update(body).digest()]),
     firstId: createHash('sha1').update(`blob ${first.length}\0`).update(first).digest('hex'),
-    unfoldsTo: bytes,
+    inflatedBytes: bytes,
   }
 }

@@ -45,9 +45,9 @@ export interface SeedPlan {
 }
 
 /**
- * Appends repositories with issues and pull requests to a log. No other process may write to it meanwhile.
- * There are no git repositories: requests that need git answer 404. `onProgress` gets the number of
- * repositories, issues and pull requests that are durable. Resolves to the number of appended events.
+ * Appends repositories with issues and pull requests to a log, without git data: requests that need git answer 404. No
+ * other process may write to the log meanwhile. `onProgress` gets the number of durable repositories, issues and pull
+ * requests. Resolves to the number of appended events.
  *
  * @throws WrongExpectedRevision when a name is taken, or another process takes numbers meanwhile
  */
@@ -58,7 +58,7 @@ export async function seedEvents(
 ): Promise<number> {
   let appended = 0
   let clock = FIRST_MOMENT
-  let made = 0
+  let created = 0
   let pending: Promise<unknown>[] = []
 
   function append(stream: string, events: readonly DomainEvent[], expected: ExpectedRevision): void {
@@ -76,15 +76,15 @@ export async function seedEvents(
   async function awaitAppends(): Promise<void> {
     await Promise.all(pending)
     pending = []
-    onProgress(made)
+    onProgress(created)
   }
 
   async function countOne(): Promise<void> {
-    made += 1
+    created += 1
     if (pending.length >= MAX_PENDING) await awaitAppends()
   }
 
-  /** Takes numbers like `takeNumber`, without waiting for each append: no other process takes numbers. */
+  /** Takes numbers like `takeNumber`, without waiting for each append, because no other process takes numbers. */
   function sequence(stream: string, last: number | null): () => number {
     let revision = last
     return () => {

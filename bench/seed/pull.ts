@@ -12,8 +12,7 @@ const BODY =
   'What it does, and why.\n\n- It reads the list from one index.\n- No git process is started.\n\n'.repeat(4)
 
 /**
- * The key of its claim, the events of the repository's refs and the events of its own stream. The commits do not exist
- * in git.
+ * Returns the key of its claim, the events of the repository's refs and of its own stream. The commits are not in git.
  */
 export function pullFacts(repoId: number, index: number, id: number, poster: AccountRef) {
   const sha = (what: string) => hash('sha1', `${repoId}.${index} ${what}`, 'hex')

@@ -49,7 +49,7 @@ const RULES: Record<string, Rule> = {
   srvServiceName: anything,
   srvAllowedHostsSuffix: anything,
   minPoolSize: between(0, 1000),
-  // Without a limit, the driver's pool has at max 100 connections; 0 would mean unlimited.
+  // Without a limit, the driver's pool has at most 100 connections; 0 would mean unlimited.
   maxPoolSize: between(1, 1000),
   maxConnecting: between(1, 100),
   maxIdleTimeMS: between(0, 86_400_000),

@@ -80,7 +80,7 @@ export const logFormat: Kind<(typeof LOG_FORMATS)[number]> = {
 }
 
 export const password: Kind<string> = {
-  ...matching('at min 8 characters long', /^.{8,}$/su),
+  ...matching('at least 8 characters long', /^.{8,}$/su),
   show: (text) => `(${Array.from(text).length} characters)`,
 }
 

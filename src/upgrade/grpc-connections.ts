@@ -19,7 +19,7 @@ export interface GrpcListener {
   port: number
   /** Number of open connections. */
   connections(): number
-  /** Accepts no further connections. Resolves when the open ones have onAllEnded. */
+  /** Accepts no further connections. Resolves when the open ones have ended. */
   close(): Promise<void>
   /** Ends the open connections. */
   cut(): void

@@ -15,14 +15,14 @@ t.test('npm run hostile names an unknown attack, and attacks nothing', async (t)
   })
 })
 
-t.test('the pack that unfolds to gigabytes is a pack that git takes', async (t) => {
+t.test('the pack that inflates to gigabytes is a pack that git accepts', async (t) => {
   const dir = t.testdir()
-  const { pack, firstId, unfoldsTo } = packBomb(3)
+  const { pack, firstId, inflatedBytes } = packBomb(3)
   await writeFile(join(dir, 'bomb.pack'), pack)
   await gitIn(dir, ['init', '-q', '--bare'])
   await gitIn(dir, ['index-pack', 'bomb.pack'])
   const objects = (await gitIn(dir, ['verify-pack', '-v', 'bomb.pack'])).split('\n')
   t.equal(objects.filter((line) => line.includes(' blob ')).length, 4)
   t.ok(objects.some((line) => line.startsWith(firstId)))
-  t.equal(unfoldsTo, 8 * 1024 * 1024)
+  t.equal(inflatedBytes, 8 * 1024 * 1024)
 })

@@ -239,7 +239,7 @@ t.test('on the installed Node, it stays first after npm ci has removed it', asyn
 t.test('a checkout that could not get its Node tries again', async (t) => {
   const { write, prepare } = project(t)
   write('package.json', needs('>=99.1'))
-  t.match(await prepare(), { code: 1, stderr: /npm brought none/ })
+  t.match(await prepare(), { code: 1, stderr: /npm has none/ })
   write('brought-node', '#!/bin/sh\necho v99.2.0\n')
   t.match(await prepare({}, []), {
     code: 0,
@@ -262,7 +262,7 @@ t.test(
     t.match(
       await prepare(),
       refused(
-        `Node.js 99.1 or later is needed; found: ${process.versions.node}. Install it from https://nodejs.org: npm brought none for this system`,
+        `Node.js 99.1 or later is needed; found: ${process.versions.node}. Install it from https://nodejs.org: npm has none for this system`,
       ),
     )
     write('package.json', needs('>=20.19'))

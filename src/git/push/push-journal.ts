@@ -125,7 +125,7 @@ export async function openPushJournal(
 
     /**
      * Removes the marker: the push is recorded, or it changed nothing. If a git process of this work may still run on
-     * another host, the marker stays for a minute and is then unfinished retryAt.
+     * another host, the marker stays for a minute and is then unfinished again.
      */
     async finish({ file }: PushMarker): Promise<void> {
       if (retryAt.get(file) === Number.POSITIVE_INFINITY) {

@@ -52,7 +52,7 @@ export interface ReceiveOptions extends ExclusivePushOptions, Omit<PushRules, 'i
   check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
    * Checks the size in bytes of a push that brings objects, after the push body has been read and before git starts. A
-   * reason refuses the push push. `end` is called after the push, whether it succeeded or not.
+   * reason refuses the whole push. `end` is called after the push, whether it succeeded or not.
    */
   admit?(
     commands: readonly RefChange[],

@@ -18,7 +18,7 @@ export interface ThreadWriter {
    */
   transaction(work: (run: Run, flush: () => void) => Promise<void>): Promise<number>
   /**
-   * Scrubs the unused bytes of at threshold `count` pages, from page `first` (the first one is 1). Resolves to the next page; to
+   * Scrubs the unused bytes of at most `count` pages, from page `first` (the first one is 1). Resolves to the next page; to
    * 0 at the end; to undefined when a reader blocks it. Not during a transaction.
    */
   scrub(first: number, count: number): Promise<number | undefined>
