@@ -29,7 +29,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
   signed: 'Whether it has a signature',
   revision: 'Place in its stream, from 0',
   hash: 'Hash of the event',
-  verdict: 'approved or rejected',
+  verdict: 'Verdict: approved or rejected',
   dismissed_at: 'Time of the dismissal',
   dismissal: 'Event of the dismissal',
   info: 'Information for the operators of the chain',
@@ -412,7 +412,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
   organization: 'Organization of the team',
   team: 'Team that was asked for the review; null for a user',
   comments: 'Number of comments',
-  event: 'Verdict: APPROVED, REQUEST_CHANGES, COMMENT or PENDING',
+  event: 'Recorded event of the fact',
   commits: 'Commits of head that base lacks',
   locks: 'Locks of the page',
   emails: 'Email addresses of the {}',
@@ -662,6 +662,10 @@ export const FIELDS: Readonly<Record<string, string>> = {
   'MarkupOption.Mode': 'Mode: markdown (default), gfm, comment, wiki or file',
   'repoGetContentsExt.dir_contents': 'Entries of the folder, when the path is one',
   'FileCommitResponse.tree': 'Tree of the commit',
+  'EvidenceCommit.subject': 'First line of the commit message',
+  'EvidenceReview.dismissed': 'Whether the review was dismissed before the merge',
+  'Evidence.commits.total': 'Number of merged commits',
+  'EvidenceCheck.state': 'State of the check: pending, success, error, failure, warning or skipped',
 }
 
 /** What the fields of a place belong to. */
@@ -775,4 +779,9 @@ export const NOUNS: Readonly<Record<string, string>> = {
   FilesResponse: 'commit',
   PRBranchInfo: 'branch',
   repoCompareDiff: 'comparison',
+  Evidence: 'pull request',
+  'Evidence.merge': 'merge',
+  EvidenceCommit: 'commit',
+  EvidencePerson: 'account',
+  EvidenceReview: 'review',
 }

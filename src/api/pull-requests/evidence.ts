@@ -12,13 +12,13 @@ const EventWire = Type.Object(
     revision: Type.Integer(),
     hash: Nullable(Type.String()),
   },
-  { title: 'EvidenceEvent', description: 'the recorded event that a fact is from' },
+  { title: 'EvidenceEvent', description: 'The recorded event that a fact is from' },
 )
 
 const PersonWire = Type.Object({ id: Type.Integer(), login: Type.String() }, { title: 'EvidencePerson' })
 
 const CredentialWire = Nullable(Type.Enum([...CREDENTIALS, 'schedule']), {
-  description: 'kind of credential; `schedule`: the server merged for the user of the schedule',
+  description: 'Kind of credential; `schedule`: the server merged for the user of the schedule',
 })
 
 const ReviewWire = Type.Object(
@@ -26,18 +26,18 @@ const ReviewWire = Type.Object(
     id: Type.Integer(),
     by: PersonWire,
     verdict: Type.Enum(['approved', 'rejected']),
-    commit: Type.String({ description: 'the reviewed commit' }),
+    commit: Type.String({ description: 'The reviewed commit' }),
     at: Type.String(),
-    official: Type.Boolean({ description: 'whether it counts for branch protections' }),
-    stale: Type.Boolean({ description: 'whether the pull request had changed since the reviewed commit' }),
+    official: Type.Boolean({ description: 'Whether it counts for branch protections' }),
+    stale: Type.Boolean({ description: 'Whether the pull request had changed since the reviewed commit' }),
     dismissed: Type.Boolean(),
     dismissed_by: Nullable(PersonWire, {
-      description: 'null: the server, or a later review of the reviewer',
+      description: 'User who dismissed the review; null for the server, or a later review of the reviewer',
     }),
     dismissed_at: Nullable(Type.String()),
     dismissal: Nullable(EventWire),
     counted: Nullable(Type.Boolean(), {
-      description: 'whether the merge decision counted it as an approval; null: no approvals were required',
+      description: 'Whether the merge decision counted it as an approval; null: no approvals were required',
     }),
     event: EventWire,
   },
@@ -69,22 +69,22 @@ export const EvidenceFacts = Type.Object(
     head_commit: Type.String(),
     last_pusher: Nullable(PersonWire, {
       description:
-        'the user who moved the head last, since it was opened; the author when the head never moved',
+        'The user who moved the head last, since it was opened; the author when the head never moved',
     }),
     merge: Type.Object({
       by: PersonWire,
       at: Type.String(),
-      style: Type.String({ description: 'merge style' }),
+      style: Type.String({ description: 'Merge style' }),
       commit: Type.String(),
-      base_commit: Nullable(Type.String(), { description: 'the base branch before the merge' }),
+      base_commit: Nullable(Type.String(), { description: 'The base branch before the merge' }),
       access: Nullable(Type.String()),
-      through: Nullable(Type.Enum([...GRANTS]), { description: 'how the merger got the access' }),
+      through: Nullable(Type.Enum([...GRANTS]), { description: 'How the merger got the access' }),
       credential: CredentialWire,
       scheduled: Nullable(Type.Boolean()),
-      sudo: Nullable(PersonWire, { description: 'the site admin who acted in the name of the merger' }),
+      sudo: Nullable(PersonWire, { description: 'The site admin who acted in the name of the merger' }),
       forced: Nullable(Type.Boolean()),
       bypassed: Nullable(Type.Array(Type.String()), {
-        description: 'reasons of the protection against the merge that did not stop it',
+        description: 'Reasons of the protection against the merge that did not stop it',
       }),
       decided: EventWire,
       event: EventWire,
@@ -96,27 +96,27 @@ export const EvidenceFacts = Type.Object(
           credential: CredentialWire,
           event: EventWire,
         }),
-        { description: 'the move of the base branch to the commit' },
+        { description: 'The move of the base branch to the commit' },
       ),
     }),
     protection: Nullable(
       Type.Object({
         rule: Type.String(),
         settings: Nullable(Type.Unsafe<BranchProtection>({ type: 'object', additionalProperties: true }), {
-          description: 'the whole rule, as recorded',
+          description: 'The whole rule, as recorded',
         }),
         changed_at: Nullable(Type.String()),
         changed_by: Nullable(PersonWire),
         event: Nullable(EventWire),
       }),
-      { description: 'the protection of the base branch at the merge; null: it was not protected' },
+      { description: 'Protection of the base branch at the merge; null without one' },
     ),
     checks: Type.Object({
       required: Type.Boolean(),
       contexts: Type.Array(Type.String()),
       outcome: Nullable(Type.String()),
       statuses: Type.Array(CheckWire, {
-        description: 'the last status of each context, for exactly the head',
+        description: 'The last status of each context, for exactly the head',
       }),
     }),
     required_approvals: Type.Integer(),
@@ -127,17 +127,17 @@ export const EvidenceFacts = Type.Object(
         at: Type.String(),
         credential: CredentialWire,
         expected_head: Nullable(Type.String()),
-        waits_for: Type.Array(Type.String(), { description: 'open conditions when it was scheduled' }),
+        waits_for: Type.Array(Type.String(), { description: 'Open conditions when it was scheduled' }),
         event: EventWire,
       }),
     ),
     four_eyes: Nullable(Type.Boolean(), {
       description:
-        'whether a user other than the author and the last pusher merged it, or approved exactly the merged state',
+        'Whether a user other than the author and the last pusher merged it, or approved exactly the merged state',
     }),
     not_recorded: Type.Array(Type.String(), {
       description:
-        'facts that are null because the log does not have them: it is older, or another program wrote it',
+        'Facts that are null because the log does not have them: it is older, or another program wrote it',
     }),
   },
   { title: 'EvidenceFacts' },
@@ -153,7 +153,7 @@ const CommitWire = Type.Object(
     subject: Type.String(),
     signed: Type.Boolean(),
     verified: Type.Boolean({
-      description: 'whether the signature is good, by a key that the server trusts now',
+      description: 'Whether the signature is good, by a key that the server trusts now',
     }),
   },
   { title: 'EvidenceCommit' },
@@ -164,10 +164,10 @@ export const EvidenceCommits = Nullable(
   Type.Object({
     total: Type.Integer(),
     list: Type.Array(CommitWire, {
-      description: 'the newest first; the merge commit, if the merge made one, is first',
+      description: 'Commits, the newest first; a merge commit is first',
     }),
   }),
-  { description: 'the merged commits, as git has them now; null: git no longer has them' },
+  { description: 'Merged commits as git has them now; null when git no longer has them' },
 )
 export type EvidenceCommits = Static<typeof EvidenceCommits>
 
@@ -176,7 +176,7 @@ export const EvidenceWire = Type.Object(
     ...EvidenceFacts.properties,
     commits: EvidenceCommits,
     hidden: Type.Array(Type.String(), {
-      description: 'facts that are null because only admins of the repository see them',
+      description: 'Facts that are null because only admins of the repository see them',
     }),
   },
   { title: 'Evidence' },

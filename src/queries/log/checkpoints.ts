@@ -17,16 +17,16 @@ const NoteWire = {
 }
 
 const ProofQuery = Type.Object({
-  from: Type.String({ description: 'size of the earlier log: the second line of its checkpoint' }),
-  to: OptionalText('size of the later log; that of the latest checkpoint by default'),
+  from: Type.String({ description: 'Size of the earlier log: the second line of its checkpoint' }),
+  to: OptionalText('Size of the later log; that of the latest checkpoint by default'),
 })
 
 const ProofWire = Type.Object(
   {
-    from: Type.Integer({ description: 'number of events of the earlier log' }),
-    to: Type.Integer({ description: 'number of events of the later log' }),
+    from: Type.Integer({ description: 'Number of events of the earlier log' }),
+    to: Type.Integer({ description: 'Number of events of the later log' }),
     hashes: Type.Array(Type.String(), {
-      description: 'the consistency proof of RFC 9162, each hash in base64',
+      description: 'The consistency proof of RFC 9162, each hash in base64',
     }),
   },
   { title: 'LogProof' },
