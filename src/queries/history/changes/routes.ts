@@ -154,8 +154,8 @@ function kindsIn(given: string | readonly string[] | undefined): readonly KindNa
 }
 
 const ChangesQuery = Type.Object({
-  from: Type.String({ description: 'the earlier moment: a date, a time (RFC 3339), or @position' }),
-  to: OptionalText('the later moment; now without it'),
+  from: Type.String({ description: 'Earlier moment: a date, a time (RFC 3339), or @position' }),
+  to: OptionalText('Later moment; default: now'),
   kind: RepeatedText(`kinds of resources: ${KIND_NAMES.join(', ')}`),
   ...PageQuery,
 })

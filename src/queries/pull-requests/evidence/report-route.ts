@@ -22,8 +22,8 @@ import { readEvidence } from './read-evidence.ts'
 import { REPORT_HEADER, reportLine, reportRow } from './report.ts'
 
 const PeriodQuery = Type.Object({
-  from: OptionalText('only merges at this time or later: RFC 3339, or a day in UTC'),
-  to: OptionalText('only merges at this time or earlier: RFC 3339, or a day in UTC, which is included'),
+  from: OptionalText('Only merges at this time or later: RFC 3339, or a day in UTC'),
+  to: OptionalText('Only merges at this time or earlier: RFC 3339, or a day in UTC, which is included'),
 })
 
 const ANSWER = {
