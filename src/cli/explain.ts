@@ -8,7 +8,7 @@ import { isDiskFull } from '../storage/disk-full.ts'
 import { type SqliteFailure, sqliteFailure } from '../storage/sqlite/errors.ts'
 import { printable } from './terminal.ts'
 
-/** A command failed for a reason that the operator can fix. The message says why. */
+/** A command failed for a reason that the operator can fix. The message has the reason. */
 export class CommandFailed extends OperatorError {}
 
 /** The arguments are wrong in a way that commander can't check. */

@@ -30,7 +30,7 @@ export const secretsFile = (dataDir: string) => join(dataDir, 'secrets.db')
 
 /**
  * Opens the event log. Loads the EventStoreDB driver only when it is needed: loading it is slow.
- * @throws StoreUnavailable in one line, which says what to do, when the log cannot be read
+ * @throws StoreUnavailable in one line with a remedy, when the log cannot be read
  * @throws DataDirInUse when an import into EventStoreDB was cut off
  */
 export async function openEvents({ eventStoreUrl, dataDir, nodeName }: Config): Promise<EventStore> {

@@ -190,14 +190,13 @@ export function addBackup(program: Command): void {
       'after',
       `
 The directory gets its final name only when the whole backup is on disk. To check a backup, run
-\`sha256sum -c SHA256SUMS\` in its directory. The exit code is 1 when no backup was made. It is also 1 when DATA_DIR
-lacks files that the log names: then the backup has everything else, and the missing files are printed ("missing"
-in the JSON). With EVENTSTORE_URL or MONGODB_URL, the backup is what "mergelog export" makes, and "mergelog restore"
-imports it.
+\`sha256sum -c SHA256SUMS\` in its directory. The exit code is 1 when there is no backup, or when DATA_DIR lacks files
+that the log names: then the backup has everything else, and the missing files are printed ("missing" in the JSON).
+With EVENTSTORE_URL or MONGODB_URL, the backup is an export as of "mergelog export", and "mergelog restore" imports it.
 
-With --keep, git objects and attachments that the backup before it has are hard links to it: only what is new takes
-space. Each run reads a sixteenth of them again, and copies what is damaged anew. Files that --keep has not made are left
-alone. When the new backup lacks files, or found damage, no older one is removed, and the exit code is 1.`,
+With --keep, unchanged git objects and attachments are hard links to the previous backup, so only new ones take space.
+Each run reads a sixteenth of them again, and replaces damaged copies. Other files in the directory are not touched.
+When the new backup lacks files, or found damage, no older one is removed, and the exit code is 1.`,
     )
     .action(backupCommand)
 }

@@ -31,8 +31,8 @@ export function addImport(program: Command): void {
     .addHelpText(
       'after',
       `
-Everything that is not empty is refused and left as it was. Until the import is complete, no server starts. When it was
-cut off, run it again: it continues. The first start makes the read models.`,
+Stores that are not empty are refused and not changed. Until the import is complete, no server starts. After an
+interruption, run it again: it continues. The first start builds the read models.`,
     )
     .action(importCommand)
 }

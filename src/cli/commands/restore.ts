@@ -109,9 +109,9 @@ export function addRestore(program: Command): void {
     .addHelpText(
       'after',
       `
-When DATA_DIR has data already, the command says what it replaces and asks. Without a terminal it needs --yes. What was
-there is moved to DATA_DIR/replaced-…, so both must fit the disk. An export is only restored to an empty installation.
-When a restore was cut off, no server starts: run it again.`,
+When DATA_DIR has data, the command shows it and asks before it replaces it; without a terminal it needs --yes. Replaced
+data is moved to DATA_DIR/replaced-…, so both must fit the disk. An export is only restored to an empty installation.
+After an interrupted restore, no server starts: run it again.`,
     )
     .action(restoreCommand)
 }

@@ -1,6 +1,6 @@
 /**
  * A keyed mutex across nodes: `docs/architecture/nodes.md#locks-across-nodes`. A lock is a document in MongoDB with the
- * incarnation of its holder. Work queues within its node; only the first in the queue asks the store for the lock.
+ * incarnation of its holder. Work queues within its node; only the first in the queue requests the lock from the store.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { MongoServerError } from 'mongodb'

@@ -21,7 +21,7 @@ export interface Nodes {
   /** Whether this node is certainly a member. */
   isMember(): boolean
   /**
-   * Like `isMember`, but asks the store when in doubt, and joins again after a fence. False after leaving, or when the
+   * Like `isMember`, but queries the store when in doubt, and joins again after a fence. False after leaving, or when the
    * store is unreachable.
    */
   confirm(): Promise<boolean>

@@ -8,7 +8,7 @@ const MAX_STEPS = 8
 
 /**
  * Returns the commits that `to` has and `from` lacks, newest first. Undefined when they are too many or one is a merge:
- * then the caller asks git.
+ * then the caller uses git.
  */
 export async function nearRange(dir: string, from: string, to: string): Promise<string[] | undefined> {
   const base = await nearMergeBase(dir, from, to)
@@ -34,7 +34,7 @@ interface Lineage {
 
 /**
  * Returns the best common ancestor of two commits, if one of them is that ancestor, or all commits between it and the two
- * have one parent. Undefined when it isn't found within a few steps, or a commit is missing: then the caller asks git.
+ * have one parent. Undefined when it isn't found within a few steps, or a commit is missing: then the caller uses git.
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable
  */
 export async function nearMergeBase(dir: string, a: string, b: string): Promise<string | undefined> {

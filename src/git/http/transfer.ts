@@ -8,7 +8,7 @@ export interface TransferOptions {
   protocol?: string | undefined
   /** Ends the transfer. */
   signal?: AbortSignal | undefined
-  /** Adds a fourth stream, on which the hook asks this server: see `push-hook.ts`. */
+  /** Adds a fourth stream, for requests of the hook to this server: see `push-hook.ts`. */
   asks?: boolean
   /** Keeps unread output after the process has ended: see `startProcess`. */
   keepsOutput?: boolean

@@ -23,7 +23,7 @@ function apply(base: Buffer, delta: Buffer, most: number): Buffer {
       if (next < 128) return total
     }
   }
-  /** Reads a number without its zero bytes: each of the bits says whether its byte is there. */
+  /** Reads a number without its zero bytes: each of the bits marks whether its byte is present. */
   const sparse = (bits: number, bytes: number) => {
     let total = 0
     for (let i = 0; i < bytes; i++) if ((bits >> i) & 1) total += byte() * 256 ** i

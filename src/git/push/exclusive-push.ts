@@ -16,7 +16,7 @@ import { flushRefs, type RefChange, readRefs } from '../refs/refs.ts'
 import { freeLocks, LOCKED_WITH_REFS } from '../repository/leftovers.ts'
 import { createRefBatch, newRefBatch, PROC_RECEIVE_NEW_REFS } from '../repository/ref-creation-batch.ts'
 import { isMigrationFailure, withReason } from './push-answer.ts'
-import { answerHook, answerRefCreation, hookAsks, hookCreatesRefs } from './push-hook.ts'
+import { answerHook, answerRefCreation, hookCreatesRefs, hookRequest } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, reasonsOfMissing, reasonsOfUnreached, refusalReport } from './push-request.ts'
 import { findUnreachableObject, type ReceivedPush } from './unreachable-objects.ts'
@@ -83,7 +83,7 @@ export async function pushExclusively(
   })
   const running = runGit(transfer, held, workMs)
   const { channel } = transfer
-  const quarantine = channel && (await Promise.race([hookAsks(channel), running.then(() => undefined)]))
+  const quarantine = channel && (await Promise.race([hookRequest(channel), running.then(() => undefined)]))
   // Outside the lock, because the walk may take long. The refusal stands even if a ref reaches the object meanwhile.
   let refusal =
     quarantine === undefined

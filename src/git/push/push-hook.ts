@@ -1,6 +1,6 @@
 /**
  * The git hook of a push. It runs when all objects are in quarantine and no ref has moved. It checks the refs that have
- * rules; then it asks this server, which may refuse.
+ * rules; then it queries this server, which may refuse.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -201,7 +201,7 @@ export interface PushRules extends TrustedKeys {
 }
 
 /**
- * Prepares the hook of a push into the repository at `dir`. The hook checks refs that have rules, and asks on a fourth
+ * Prepares the hook of a push into the repository at `dir`. The hook checks refs that have rules, by requests on a fourth
  * stream of the process.
  * @throws SigningFailed or GitUnavailable when the rules can't be checked
  */
@@ -238,10 +238,10 @@ export async function preparePushHook(
 }
 
 /**
- * Resolves to the quarantine directory when the hook asks; empty for a push without a pack. Resolves to undefined when
+ * Resolves to the quarantine directory in the request of the hook; empty for a push without a pack. Resolves to undefined when
  * the process ends without a request.
  */
-export function hookAsks(channel: Duplex): Promise<string | undefined> {
+export function hookRequest(channel: Duplex): Promise<string | undefined> {
   return new Promise((resolve) => {
     let received = ''
     channel.on('data', (chunk: Buffer) => {

@@ -9,7 +9,7 @@ import { isObjectId, ZERO_ID } from '../refs/names.ts'
 import type { RefChange } from '../refs/refs.ts'
 
 export interface PushRequest {
-  /** The changes of refs that the client asks for. Each ref is named once. */
+  /** The requested changes of refs. Each ref is named once. */
   commands: RefChange[]
   /** New objects of refs that were refused before git sees the push. The pack has their objects. */
   refusedTips: readonly string[]

@@ -38,7 +38,7 @@ interface Addition {
 }
 
 /**
- * Creates new refs at existing objects. Resolves to the created ones; the caller asks git for the others, which reports the
+ * Creates new refs at existing objects. Resolves to the created ones; the caller uses git for the others, which reports the
  * error. Creates none when a name is taken or conflicts with another one, when the lock is taken, when git writes the file
  * in another format, or when a write fails. `all`: creates all of them or none. Call it under the lock of the repository's
  * refs. `flushRefs` syncs the rename.

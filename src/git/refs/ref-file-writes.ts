@@ -1,7 +1,7 @@
 /**
  * Creates and moves single refs in git's own files, as gitrepository-layout(5) describes them, without a git process, whose
  * start takes longer than the rest of a move. Each function resolves to whether it succeeded. If not (the ref has another
- * value, its lock is taken, or a write fails), the caller asks git, which reports the error. A reader sees either the old
+ * value, its lock is taken, or a write fails), the caller uses git, which reports the error. A reader sees either the old
  * or the new value.
  */
 import { randomUUID } from 'node:crypto'

@@ -1,5 +1,5 @@
 /**
- * Creates the many new refs of a push in one write. git asks for it with its hook `proc-receive`, when all objects are in
+ * Creates the many new refs of a push in one write. git requests it with its hook `proc-receive`, when all objects are in
  * place; it moves the other refs itself, and those that the server leaves to it.
  */
 import { forEachInSlices } from '../../concurrency/event-loop.ts'

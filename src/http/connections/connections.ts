@@ -40,7 +40,7 @@ const keyOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket) =
  * else of the network with most connections. Closes the new connection if none is idle.
  *
  * @param isProxy whether an address is a trusted proxy. It forwards for many clients, so it has no limit here.
- * @param leaving after its abort, each answer says that it ends its connection: clients and proxies then send no
+ * @param leaving after its abort, each answer closes its connection: clients and proxies then send no
  * further request into it
  * @returns the number of open connections
  */

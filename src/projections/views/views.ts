@@ -104,7 +104,7 @@ const VIEWED = {
 export type Views = { [Name in keyof typeof VIEWED]: ReturnType<(typeof VIEWED)[Name]['view']> }
 
 /**
- * Creates the views of a store, each with its own cache, within one limit of `characters`. `hasStopped` tells whether a read
+ * Creates the views of a store, each with its own cache, within one limit of `characters`. `hasStopped` returns whether a read
  * model has stopped.
  */
 export function createViews(

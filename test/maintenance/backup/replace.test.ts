@@ -28,7 +28,7 @@ t.test(
     const dataDir = await copyOf(t, settled)
     const DATA_DIR = dataDir
     const line =
-      /^Backup in .*Z: \d+ events, 2 repositories; \d+ files with .* MiB, of them new \d+ with .* MiB; 1 backup kept, 0 removed\n$/
+      /^Backup in .*Z: \d+ events, 2 repositories; \d+ files with .* MiB, \d+ of them new with .* MiB; 1 backup kept, 0 removed\n$/
     t.match(await mergelog(['backup', '--keep', '2', place], { DATA_DIR }), {
       code: 0,
       stdout: line,
