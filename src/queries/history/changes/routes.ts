@@ -156,7 +156,7 @@ function kindsIn(given: string | readonly string[] | undefined): readonly KindNa
 const ChangesQuery = Type.Object({
   from: Type.String({ description: 'Earlier moment: a date, a time (RFC 3339), or @position' }),
   to: OptionalText('Later moment; default: now'),
-  kind: RepeatedText(`kinds of resources: ${KIND_NAMES.join(', ')}`),
+  kind: RepeatedText(`Kinds of resources: ${KIND_NAMES.join(', ')}`),
   ...PageQuery,
 })
 
