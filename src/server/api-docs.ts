@@ -5,10 +5,11 @@ import type { FastifyInstance } from 'fastify'
 import { docsPage } from '../api/documentation/docs-page.ts'
 import { documentation } from '../api/documentation/document.ts'
 import { contentPolicy, pageHeaders } from '../http/answers/page-headers.ts'
+import { canShowPast } from '../queries/history/moments/time-travel.ts'
 
 /** `base` is the path of `PUBLIC_URL`. */
 export async function serveApiDocs(app: FastifyInstance, base: string): Promise<void> {
-  await app.register(swagger, documentation(base))
+  await app.register(swagger, documentation(base, canShowPast))
   await app.register(async (docs) => {
     // Swagger UI has its icons as data: URLs.
     const headers = pageHeaders(contentPolicy({ 'img-src': "'self' data:" }))

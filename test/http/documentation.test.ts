@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import t from 'tap'
 import { operationOf } from '../../src/api/documentation/operations.ts'
+import { canShowPast } from '../../src/queries/history/moments/time-travel.ts'
 import { ROWS, statusesIn } from '../auth/route-rows.ts'
 import { startTestServer } from '../start-server.ts'
 import { operationsOf, readDocumentation } from './documented.ts'
@@ -183,6 +184,46 @@ t.test('security admits anonymous callers exactly where the table of routes lets
   }
   t.equal(compared, operations.length)
 })
+
+t.test(
+  'every GET that can show the past has the parameter at, the header Mergelog-At, and 404, 410 and 422',
+  async (t) => {
+    const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` })
+    const at = Object.entries(document.components.parameters).filter(([, one]) =>
+      /^Moment of the past/.test(`${Object(one).description}`),
+    )
+    t.equal(at.length, 1, 'one component for all operations')
+    let compared = 0
+    for (const name of Object.keys(ROWS)) {
+      const [method = '', url = ''] = name.split(' ')
+      const id = operationOf(method, url)?.id
+      const found = Object.values(document.paths).flatMap((item) =>
+        Object.values(item).flatMap((one) =>
+          Object(one).operationId === id ? [{ item, operation: one }] : [],
+        ),
+      )
+      const [only] = found
+      if (id === undefined || only === undefined) continue
+      const isPast = method === 'GET' && canShowPast(url)
+      const parameters = [Object(only.item).parameters ?? [], only.operation.parameters ?? []].flat()
+      const text = JSON.stringify(parameters)
+      t.equal(text.includes(JSON.stringify(ref('parameters', at[0]?.[0] ?? ''))), isPast, `${name}: at`)
+      t.equal(text.includes(JSON.stringify(ref('parameters', 'Mergelog-At'))), isPast, `${name}: header`)
+      t.equal(only.operation.responses['410'] !== undefined, isPast, `${name}: 410`)
+      if (!isPast) continue
+      compared += 1
+      t.has(only.operation.responses, { 404: {}, 410: {}, 422: {} }, name)
+      const successes = Object.entries(Object(only.operation.responses)).filter(([status]) =>
+        /^2/.test(status),
+      )
+      t.ok(successes.length > 0, name)
+      for (const [, answer] of successes) {
+        t.has(answer, { headers: { 'Mergelog-At': ref('headers', 'Mergelog-At') } }, name)
+      }
+    }
+    t.ok(compared > 90, `${compared} operations`)
+  },
+)
 
 t.test('path parameters have legal names', async (t) => {
   for (const path of Object.keys(document.paths)) {

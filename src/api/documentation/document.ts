@@ -65,9 +65,43 @@ function securityOf(method: string, url: string, config: object | undefined, id:
   return [{ token: scopes }, { basic: [] }, ...(admitsAnonymous(method, url, id) ? [{}] : [])]
 }
 
-/** The schema of a route with what only readers need. */
-function describe(schema: FastifySchema, url: string, route: RouteOptions): FastifySchema {
+const MOMENT_HEADER = 'Mergelog-At'
+const MOMENT_FORMS = 'A date, a date-time of RFC 3339, or a position of the log as `@1234`'
+
+/** The schema of a read that can show the past, with the two ways to name a moment. */
+function withMoment(schema: FastifySchema): FastifySchema {
+  const query = isObject(schema.querystring) ? schema.querystring : { type: 'object' }
+  const properties = isObject(query.properties) ? query.properties : {}
+  const at = { type: 'string', description: `Moment of the past that the answer shows. ${MOMENT_FORMS}` }
+  const header = { type: 'string', description: 'The same as the parameter `at`' }
+  return {
+    ...schema,
+    querystring: { ...query, properties: { ...properties, at } },
+    headers: { type: 'object', properties: { [MOMENT_HEADER]: header } },
+    refusals: [...(schema.refusals ?? []), 'gone'],
+  }
+}
+
+/** The components of the documentation that answers refer to. */
+const HEADERS = {
+  [MOMENT_HEADER]: {
+    description: 'Position and time of the last event that the answer includes, when a moment was requested',
+    schema: { type: 'string' },
+  },
+}
+
+/** Whether a parameter of an operation is the header that names a moment. */
+const isMoment = (parameter: unknown) => isObject(parameter) && parameter.name === MOMENT_HEADER
+
+/** The schema of a route with what only readers need. `canShowPast`: whether a read, by its path, has a past. */
+function describe(
+  own: FastifySchema,
+  url: string,
+  route: RouteOptions,
+  canShowPast: (url: string) => boolean,
+): FastifySchema {
   const operation = operationOf(`${route.method}`, url)
+  const schema = route.method === 'GET' && canShowPast(url) ? withMoment(own) : own
   return {
     ...withErrorAnswers(schema, route.method),
     ...(operation && {
@@ -150,23 +184,30 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
     return { $ref: `#/components/parameters/${name}` }
   }
 
-  const answers = (responses: Json) =>
+  /** `headers`: of answers to a success. */
+  const answers = (responses: Json, headers?: Json) =>
     mapValues(responses, (response, status) => {
       const error = ERROR_NAMES.get(JSON.stringify(response))
       if (error !== undefined) return { $ref: `#/components/responses/${error}` }
-      if (!isObject(response) || response.description !== 'Default Response') return response
-      return { ...response, description: answerDescription(response, status) }
+      if (!isObject(response)) return response
+      const shown = { ...response, ...(status.startsWith('2') && headers && { headers }) }
+      if (response.description !== 'Default Response') return shown
+      return { ...shown, description: answerDescription(response, status) }
     })
 
   function operationIn(operation: unknown): Json {
     const found = hoist(operation, isObject(operation) ? `${operation.operationId}` : '')
     if (!isObject(found)) return {}
-    const { requestBody, responses, parameters = [] } = found
+    const { requestBody, responses } = found
+    const parameters = [found.parameters ?? []].flat()
+    const headers = parameters.some(isMoment)
+      ? { [MOMENT_HEADER]: { $ref: `#/components/headers/${MOMENT_HEADER}` } }
+      : undefined
     return {
       ...found,
-      parameters: [parameters].flat().map(parameterRef),
+      parameters: parameters.map(parameterRef),
       ...(isObject(requestBody) && { requestBody: describedBody(requestBody, found.operationId) }),
-      responses: answers(isObject(responses) ? responses : {}),
+      responses: answers(isObject(responses) ? responses : {}, headers),
     }
   }
 
@@ -183,6 +224,7 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
         Error: hoist(ERROR_COMPONENTS.Error),
         ...Object.fromEntries([...schemas].sort().map(([name, { schema }]) => [name, schema])),
       },
+      headers: HEADERS,
       parameters: Object.fromEntries([...parameters.values()].map((one) => [one.name, one.parameter])),
       responses: ERROR_ANSWERS,
     },
@@ -239,7 +281,10 @@ function allowsNull({ content }: Json): boolean {
 }
 
 /** The options of the plugin that collects the schemas. `base`: path of the public URL. */
-export const documentation = (base: string): FastifyDynamicSwaggerOptions => ({
+export const documentation = (
+  base: string,
+  canShowPast: (url: string) => boolean,
+): FastifyDynamicSwaggerOptions => ({
   openapi: {
     openapi: '3.1.0',
     info: {
@@ -268,7 +313,7 @@ export const documentation = (base: string): FastifyDynamicSwaggerOptions => ({
   },
   transform: ({ schema, url, route }) => ({
     url: url.replace(/\*$/, () => `:${operationOf(`${route.method}`, url)?.rest ?? 'rest'}`),
-    schema: schema && describe(schema, url, route),
+    schema: schema && describe(schema, url, route, canShowPast),
   }),
   transformObject: (document) =>
     'openapiObject' in document
