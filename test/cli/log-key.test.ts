@@ -41,6 +41,11 @@ t.test('mergelog verify --since --key: sound, another log, another key, and wron
     t.match(sound, { code: 0, stderr: '', stdout: /^sound/ })
     t.ok(sound.stdout.includes(`it starts with the ${size} events of the checkpoint of ${ORIGIN}\n`))
   }
+  const [backup, restored] = [join(dir, 'backup'), { DATA_DIR: join(dir, 'restored') }]
+  t.match(await mergelog(['backup', backup], { DATA_DIR }), { code: 0 })
+  t.match(await mergelog(['restore', backup], restored), { code: 0 })
+  const again = await mergelog(['verify', '--since', note, '--key', file], restored)
+  t.match(again, { code: 0, stdout: /it starts with the/ }, 'also after a backup and a restore')
   const unchecked = await mergelog(['verify', '--since', note], { DATA_DIR })
   t.match(unchecked.stdout, /the signature was not checked: --key/)
 
