@@ -26,8 +26,8 @@ const SAGAS = {
   },
   branch: {
     'the marker names the request': /^write \S+\/pushes\/\S+ .*"note"/,
-    'git is told to make the branch': /^tell git update-ref update refs\/heads\/made-/,
-    'git has made the branch': /^git update-ref .*update refs\/heads\/made-/,
+    'git has the command to create the branch': /^tell git update-ref update refs\/heads\/made-/,
+    'git has created the branch': /^git update-ref .*update refs\/heads\/made-/,
     'the branch is recorded': /^append RefsUpdated \S+ branch-creation\b/,
   },
   contents: {
@@ -35,8 +35,8 @@ const SAGAS = {
     'the marker is removed': /^remove \S+\/pushes\/\S+ .*"note"/,
   },
   tag: {
-    'git is told to make the tag': /^tell git update-ref update refs\/tags\/made-/,
-    'git has made the tag': /^git update-ref .*update refs\/tags\/made-/,
+    'git has the command to create the tag': /^tell git update-ref update refs\/tags\/made-/,
+    'git has created the tag': /^git update-ref .*update refs\/tags\/made-/,
     'the tag is recorded': /^append RefsUpdated \S+ tag-creation\b/,
   },
   packing: {
@@ -45,14 +45,14 @@ const SAGAS = {
   },
   opening: {
     'the claim of head and base is taken': /^append ClaimTaken claim-pull-/,
-    'the head is kept in the base repository': /^(link|git update-ref) .*refs\/pull\//,
+    'the head is stored in the base repository': /^(link|git update-ref) .*refs\/pull\//,
     'the pull request is recorded': /^append PullRequestOpened /,
   },
   creation: {
     'the name is claimed': /^append ClaimTaken claim-repository-/,
-    'the repository is made': /^rename .*\.git\.new-/,
+    'the repository is created': /^rename .*\.git\.new-/,
     'the creation is recorded': /^append RepositoryCreated /,
-    'the first branch is made': /^git update-ref .*update refs\/heads\/main \w{40} 0{40}/,
+    'the first branch is created': /^git update-ref .*update refs\/heads\/main \w{40} 0{40}/,
     'the first branch is recorded': /^append RefsUpdated \S+ auto-init\b/,
   },
   fork: {
@@ -62,14 +62,14 @@ const SAGAS = {
   deletion: {
     'the deletion is recorded': /^append RepositoryDeleted /,
     'the name is released': /^append ClaimReleased claim-repository-/,
-    'the repository is put away': /^rename .*\.git\.gone-/,
+    'the repository is renamed for removal': /^rename .*\.git\.gone-/,
   },
   attachment: {
-    'the file is in its place': /^rename .*\/attachments\/incoming\//,
+    'the file has its final path': /^rename .*\/attachments\/incoming\//,
     'the attachment is recorded': /^append AttachmentAdded /,
   },
   token: {
-    'the secret is kept': /^documents? \S*token_hashes/,
+    'the secret is stored': /^documents? \S*token_hashes/,
     'the token is recorded': /^append TokenCreated /,
   },
   schedule: {

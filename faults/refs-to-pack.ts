@@ -5,10 +5,7 @@ import { type Client, isJson, jsonOf } from './client.ts'
 
 /** Number of loose refs that maintenance packs. */
 const REFS = 1000
-/**
- * Numbers above those of a run's pull requests. The log does not record these refs, as it records no refs of pull
- * requests.
- */
+/** First number of the refs, above the pull requests of a run. The log records no refs of pull requests. */
 const FIRST = 1_000_000
 
 /** Creates refs at the tip of `main`, like those of pull requests, and waits until maintenance has ended. */
