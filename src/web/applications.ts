@@ -12,6 +12,7 @@ import { basePath } from '../http/requests/base-path.ts'
 import type { AccountDocument } from '../projections/models/users/accounts.fold.ts'
 import type { TokenDocument } from '../projections/models/users/tokens.fold.ts'
 import type { Services } from '../services/services.ts'
+import { emptyState, type ListRow, listBox, time } from './components.ts'
 import { FORM_POLICY, plainPage } from './layout.ts'
 import { answerWithPages, HTML } from './pages.ts'
 
@@ -64,24 +65,27 @@ export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox
 <p>git and the API accept a token in place of a password.</p>
 !${created === undefined ? '' : newTokenText(created)}
 !${formText()}
-!${tokens.length === 0 ? '<p>You have no tokens.</p>' : `<ul>${tokens.map(tokenText).join('')}</ul>`}
+!${listBox('<h2>Tokens</h2>', tokens.map(tokenRow), emptyState('You have no tokens'))}
 <form method="post" action="${basePath(publicUrl())}/user/logout"><button>Sign out</button></form>`
-    return plainPage(title, `${basePath(publicUrl())}/ui/assets`, body)
+    return plainPage(title, `${basePath(publicUrl())}/ui/assets`, body, login)
   }
 
   const newTokenText = ({ name, token }: { name: string; token: string }) =>
-    html`<p role="status">The token <b><bdi>${name}</bdi></b> is <code>${token}</code>. It is shown only this once.</p>`
+    html`<p class="notice" role="status">The token <b><bdi>${name}</bdi></b> is <code>${token}</code>. It is shown only this once.</p>`
 
-  const formText = () => html`<form method="post" action="${path()}">
+  const formText = () => html`<form class="stack" method="post" action="${path()}">
 <p><label>Name <input name="name" required maxlength="255"></label></p>
 <fieldset><legend>Scopes</legend>
 !${OFFERED.map(([scope, meaning]) => html`<p><label><input type="checkbox" name="scopes" value="${scope}"> <code>${scope}</code> ${meaning}</label></p>`).join('')}
 </fieldset>
-<p><button>Create token</button></p>
+<p><button class="primary">Create token</button></p>
 </form>`
 
-  const tokenText = ({ id, name, lastEight, scopes, createdAt }: TokenDocument) =>
-    html`<li><form method="post" action="${path()}/delete"><b><bdi>${name}</bdi></b> …${lastEight}, ${scopes.join(', ')}, created ${createdAt.slice(0, 10)} <input type="hidden" name="id" value="${id}"><button>Delete</button></form></li>`
+  const tokenRow = ({ id, name, lastEight, scopes, createdAt }: TokenDocument): ListRow => ({
+    title: html`<bdi>${name}</bdi>`,
+    meta: html`…${lastEight}, ${scopes.join(', ')}, created on !${time(createdAt)}`,
+    end: html`<form method="post" action="${path()}/delete"><input type="hidden" name="id" value="${id}"><button class="danger" aria-label="Delete ${name}">Delete</button></form>`,
+  })
 
   return async (app) => {
     answerWithPages(app, FORM_POLICY)

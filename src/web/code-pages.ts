@@ -59,7 +59,7 @@ const OFFERED = 12
 export function codePages(services: Services): FastifyPluginAsyncTypebox {
   const { views, config, gitLimits } = services
   /** Links to branches and tags, without a script. */
-  async function refSelector(frame: Frame, current: NamedCommit): Promise<string> {
+  async function refSelector(frame: Frame, current: NamedCommit, withCounts = false): Promise<string> {
     const filter = { repoId: frame.repository.id }
     const [branches, tags, branchCount, tagCount] = await Promise.all([
       views.branches.find(filter, { sort: [['name', 1]], limit: OFFERED }),
@@ -67,24 +67,17 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
       views.branches.count(filter),
       views.tags.count(filter),
     ])
-    const group = (kind: 'branch' | 'tag', names: readonly string[], all: string, total: number) => {
+    const group = (kind: 'branch' | 'tag', names: readonly { name: string }[], all: string) => {
       const links = names.map(
-        (name) =>
+        ({ name }) =>
           html`<li><a href="${addressAt({ frame, commit: { kind, name, sha: '' } }, 'src')}"><bdi>${name}</bdi></a></li>`,
       )
-      return html`<div><ul class="plain-list">!${links}</ul><p><a href="${frame.path}/${all}">${count(total, kind)}</a></p></div>`
+      return html`<div><ul class="plain-list">!${links}</ul><p>!${all}</p></div>`
     }
-    return html`<details class="refs"><summary>${current.kind} <bdi><b>${current.kind === 'commit' ? shortId(current.sha) : current.name}</b></bdi></summary><div>!${group(
-      'branch',
-      branches.map(({ name }) => name),
-      'branches',
-      branchCount,
-    )}!${group(
-      'tag',
-      tags.map(({ name }) => name),
-      'tags',
-      tagCount,
-    )}</div></details>`
+    const allBranches = html`<a href="${frame.path}/branches">${count(branchCount, 'branch')}</a>`
+    const allTags = html`<a href="${frame.path}/tags">${count(tagCount, 'tag')}</a>`
+    const name = current.kind === 'commit' ? shortId(current.sha) : current.name
+    return html`<details class="refs"><summary>${current.kind} <bdi><b>${name}</b></bdi></summary><div>!${group('branch', branches, allBranches)}!${group('tag', tags, allTags)}</div></details>!${withCounts ? `<span class="choices">${allBranches}${allTags}</span>` : ''}`
   }
 
   async function shownCommitOf({ commit }: BranchDocument): Promise<ShownCommit> {
@@ -146,10 +139,10 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
     const branch = await views.branches.get(branchId(repository.id, repository.defaultBranch))
     if (branch === undefined) return emptyRepository(frame)
     const commit = { kind: 'branch', name: branch.name, sha: branch.commit.sha } as const
-    const [selector, latest] = await Promise.all([refSelector(frame, commit), shownCommitOf(branch)])
+    const [selector, latest] = await Promise.all([refSelector(frame, commit, true), shownCommitOf(branch)])
     const asked = { services, request, reply, page: 1, asSource: false }
     const source = await sourceAt(asked, { frame, commit, path: '' }, commitLine(frame, latest))
-    return html`!${selector}!${source}`
+    return html`<div class="head">!${selector}</div>!${source}`
   }
 
   return async (app) => {

@@ -12,6 +12,21 @@ const STATE_NAMES: Readonly<Record<State, string>> = {
   draft: 'Draft',
 }
 
+/** The state that is shown of an issue or a pull request: a draft is an open pull request. */
+export function shownState({
+  merged,
+  state,
+  draft,
+}: {
+  merged: boolean
+  state: string
+  draft: boolean
+}): State {
+  if (merged) return 'merged'
+  if (state === 'closed') return 'closed'
+  return draft ? 'draft' : 'open'
+}
+
 /** A shape for a state in a list, with its name for screen readers. */
 export const stateMark = (state: State): string =>
   html`<span class="state-mark ${state}" role="img" aria-label="${STATE_NAMES[state]}" title="${STATE_NAMES[state]}"></span>`

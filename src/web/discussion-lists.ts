@@ -27,9 +27,9 @@ import {
   listBox,
   pagination,
   type Shown,
-  type State,
   searchField,
   select,
+  shownState,
   stateMark,
   time,
   totalText,
@@ -79,13 +79,6 @@ export const ofIssue = (issue: Static<typeof IssueWire>): Discussion => ({
 })
 
 const ofPull = (pull: Static<typeof PullRequestWire>): Discussion => ({ ...pull, isPull: true })
-
-/** The state that is shown: a draft is an open pull request. */
-function shownState({ merged, state, draft }: Pick<Discussion, 'merged' | 'state' | 'draft'>): State {
-  if (merged) return 'merged'
-  if (state === 'closed') return 'closed'
-  return draft ? 'draft' : 'open'
-}
 
 /** `path`: of the repository. */
 export function discussionRow({ base, path }: { base: string; path: string }, one: Discussion): ListRow {

@@ -165,7 +165,7 @@ export function homeRoutes(services: Services): FastifyPluginAsyncTypebox {
           title: login,
           crumbs: [{ text: login }],
           mainClass: 'stack',
-          main: html`<div class="head">!${avatar(fullName || login, 'large')}<div><h1><bdi>${fullName || login}</bdi></h1><p class="soft"><bdi>${login}</bdi>!${kind === 'organization' ? ' · organization' : ''}</p></div></div><div class="split"><div class="stack">!${list}</div><aside aria-label="About ${login}">!${facts}</aside></div>`,
+          main: html`<div class="head">!${avatar(fullName || login, 'large')}<div><h1><bdi>${fullName || login}</bdi></h1><p class="soft"><bdi>${login}</bdi> · ${kind}</p></div></div><div class="split"><div class="stack">!${list}</div><aside aria-label="About ${login}">!${facts}</aside></div>`,
         })
       },
     )

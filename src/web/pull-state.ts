@@ -2,7 +2,7 @@
 import { html } from 'ghtml'
 import type { Static } from 'typebox'
 import type { PullRequestWire } from '../api/pull-requests/pulls.ts'
-import { labelChip } from './components.ts'
+import { labelChip, shownState, stateBadge } from './components.ts'
 import { commit, count, day, instant, type PageLinks, person, shortId } from './format.ts'
 import type { ShowText } from './shown-texts.ts'
 import { type Entry, sentence } from './timeline.ts'
@@ -27,13 +27,6 @@ export interface PullState {
   present: string
 }
 
-/** Returns the name of the state, which is also a CSS class. */
-function stateOf({ merged, state, draft }: Pull): 'merged' | 'closed' | 'draft' | 'open' {
-  if (merged) return 'merged'
-  if (state === 'closed') return 'closed'
-  return draft ? 'draft' : 'open'
-}
-
 function branchPoint({ ref, sha, repo }: Pull['head'], base: Pull['base'], links: PageLinks): string {
   const from = repo?.id === base.repo?.id ? '' : `${repo?.full_name ?? 'a deleted or hidden repository'}:`
   return html`<code><bdi>${from}${ref}</bdi></code> at !${commit(links, sha)}`
@@ -50,7 +43,7 @@ function factsOf(pull: Pull, links: PageLinks): { name: string; value: string }[
   const { merged_by: by, merged_at: at, milestone, due_date: due } = pull
   const outcome = pull.merged
     ? html`merged!${by === null ? '' : ` by ${person(links, by.login)}`}, commit !${commit(links, pull.merge_commit_sha ?? '')}!${at === null ? '' : `, ${instant(at)}`}`
-    : stateOf(pull)
+    : shownState(pull)
   return [
     { name: 'State', value: outcome },
     { name: 'From', value: branchPoint(pull.head, pull.base, links) },
@@ -125,13 +118,13 @@ export async function pullStateSection(
     ...(before !== undefined && before.body !== now.body ? ['Description'] : []),
   ]
   const title = html`<bdi>${now.title}</bdi>`
-  const state = stateOf(now)
+  const state = shownState(now)
   return html`<section id="moment" class="moment" aria-labelledby="title" data-revision="${entry.revision}" data-diff="${diffName(now)}">
 <p class="opener">!${person(links, now.user.login)} ${now.merged ? 'asked to merge' : 'wants to merge'} <code><bdi>${now.head.ref}</bdi></code> into <code><bdi>${now.base.ref}</bdi></code></p>
 <h1 id="title"!${retitled ? ' class="changed"' : ''}>!${retitled ? `<mark>${title}</mark>` : title} <span class="number">#${now.number}</span></h1>
 !${retitled ? html`<p class="was">!${FLAG} was <del><bdi>${before.title}</bdi></del></p>` : ''}
 <div class="event ${entry.kind}">
-<p class="when"><span class="state ${state}">${state}</span> after event ${entry.revision + 1} of <span class="total">${last + 1}</span>, !${instant(entry.at)}</p>
+<p class="when">!${stateBadge(state)} after event ${entry.revision + 1} of <span class="total">${last + 1}</span>, !${instant(entry.at)}</p>
 <p class="sentence">!${sentence(entry, links)}</p>
 !${await show(entry.text ?? '', PROSE_CHARACTERS)}
 <p class="summary">${summary(changed, before === undefined)}</p>

@@ -157,7 +157,12 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get('/user/login', { config, schema: { hide: true } }, async (request, reply) => {
       reply.type(HTML).header('Cache-Control', 'no-store')
-      return plainPage('Sign in', `${basePath(publicUrl())}/ui/assets`, loginBody(request))
+      return plainPage(
+        'Sign in',
+        `${basePath(publicUrl())}/ui/assets`,
+        loginBody(request),
+        request.requester?.login,
+      )
     })
 
     app.post(

@@ -1,4 +1,5 @@
 /** The pages at Gitea's addresses: content, statuses, escaping, paging. Browsers get them; programs get what they had. */
+import { rename } from 'node:fs/promises'
 import t from 'tap'
 import { HOSTILE, startSampleRepository } from './sample-repository.ts'
 
@@ -242,3 +243,22 @@ t.test(
     t.match((await get('/', 'alice')).text, 'A hidden matter')
   },
 )
+
+t.test('lists start no git process: they work without the repositories on disk', async (t) => {
+  const { gitDir } = server.services
+  await rename(gitDir, `${gitDir}.away`)
+  t.teardown(() => rename(`${gitDir}.away`, gitDir))
+  for (const path of ['/', '/alice']) t.equal((await get(path)).status, 200, path)
+  for (const part of [
+    'issues',
+    'issues?q=finnish',
+    'pulls',
+    'branches',
+    'labels',
+    'milestones',
+    'releases',
+    'issues/2',
+  ]) {
+    t.equal((await get(`${REPO}/${part}`)).status, 200, part)
+  }
+})

@@ -108,7 +108,7 @@ t.test(
     t.match(await gitIn(t.testdir(), ['ls-remote', `${withToken}/Erin/own.git`]), /refs\/heads\/main/)
 
     page = { ...page, ...(await client.open(`${server.url}${TOKENS}`)) }
-    t.match(page.text, /<bdi>laptop<\/bdi><\/b> …/)
+    t.match(page.text, /<bdi>laptop<\/bdi><\/div><div class="row-meta">…/)
     t.notMatch(page.text, token, 'it is shown only once')
     const [, id = ''] = /name="id" value="(\d+)"/.exec(page.text) ?? []
     t.equal((await client.open(`${server.url}${TOKENS}/delete`, form([['id', id]]))).status, 303)

@@ -20,7 +20,7 @@ export interface Markdown {
  * A page has no inline styles and no images of other hosts, which become links. `links`, `images`: the paths to which
  * relative links and images lead, with a slash at the end; absent: they stay as they are.
  */
-export interface PageMarkup {
+interface PageMarkup {
   links?: string
   images?: string
 }
