@@ -2,7 +2,7 @@
 import { html } from 'ghtml'
 import type { Static } from 'typebox'
 import type { EvidenceWire } from '../api/pull-requests/evidence.ts'
-import { badge, buttonLink, codeBlock, factList, type ListRow, listBox, notice } from './components.ts'
+import { badge, box, buttonLink, codeBlock, factList, type ListRow, listBox, notice } from './components.ts'
 import { count, instant, person, shortId } from './format.ts'
 import type { DocumentParts } from './layout.ts'
 import type { Frame } from './repository-frame.ts'
@@ -26,7 +26,7 @@ const yesNo = (flag: boolean | null) => (flag === null ? NOT_RECORDED : flag ? '
 
 /** The event that a fact is from. */
 const eventNote = ({ stream, revision, hash }: Evidence['opened']) =>
-  html`<span class="aside">event ${revision} of <code>${stream}</code>, hash <code>${hash ?? 'none'}</code></span>`
+  html`<span class="soft">event ${revision} of <code>${stream}</code>, hash <code>${hash ?? 'none'}</code></span>`
 
 const list = (texts: readonly string[]) =>
   texts.length === 0 ? 'nothing' : html`<ul>!${texts.map((text) => html`<li><bdi>${text}</bdi></li>`)}</ul>`
@@ -73,7 +73,7 @@ interface Context {
   orHidden: (text: string | null) => string
 }
 
-const section = (name: string, content: string) => html`<section><h2>${name}</h2>!${content}</section>`
+const section = (name: string, content: string) => box(html`<h2>${name}</h2>`, content)
 
 function mergeFacts(
   { merge, head_commit, four_eyes, last_pusher, schedule }: Evidence,
@@ -85,7 +85,7 @@ function mergeFacts(
   return [
     [
       'Merged by',
-      html`!${who(merge.by)}!${merge.sudo === null ? '' : html` (by !${who(merge.sudo)}, with Sudo)`} !${eventNote(merge.event)}`,
+      html`!${who(merge.by)}!${merge.sudo === null ? '' : html` (by !${who(merge.sudo)}, with Sudo)`}<br>!${eventNote(merge.event)}`,
     ],
     ['Permission', orHidden(permission)],
     ['Credential', orHidden(credential)],
@@ -99,18 +99,18 @@ function mergeFacts(
       'Result',
       html`!${commit(merge.commit)}!${base_commit === null ? '' : html`, base before: !${commit(base_commit)}`}`,
     ],
-    ['Decision', html`!${eventNote(merge.decided)}`],
+    ['Decided by', eventNote(merge.decided)],
     [
       'Base branch moved',
       move === null
         ? NOT_RECORDED
-        : html`!${who(move.by)}, ${move.cause}, on !${instant(move.at)} !${eventNote(move.event)}`,
+        : html`!${who(move.by)}, ${move.cause}, on !${instant(move.at)}<br>!${eventNote(move.event)}`,
     ],
     [
       'Schedule',
       schedule === null
         ? ''
-        : html`!${who(schedule.by)} on !${instant(schedule.at)}!${schedule.waits_for.length === 0 ? '' : html`, waiting for ${schedule.waits_for.join(', ')}`}!${schedule.expected_head === null ? '' : html`, only for !${commit(schedule.expected_head)}`} !${eventNote(schedule.event)}`,
+        : html`!${who(schedule.by)} on !${instant(schedule.at)}!${schedule.waits_for.length === 0 ? '' : html`, waiting for ${schedule.waits_for.join(', ')}`}!${schedule.expected_head === null ? '' : html`, only for !${commit(schedule.expected_head)}`}<br>!${eventNote(schedule.event)}`,
     ],
   ]
 }
@@ -124,7 +124,7 @@ function protection(
   const changed =
     changed_at === null
       ? null
-      : html`!${who(changed_by)} on !${instant(changed_at)}!${event === null ? '' : html` !${eventNote(event)}`}`
+      : html`!${who(changed_by)} on !${instant(changed_at)}!${event === null ? '' : html`<br>!${eventNote(event)}`}`
   const facts = factList([
     ['Rule', html`<bdi>${rule}</bdi>`],
     ['Last changed', orHidden(changed)],
@@ -142,7 +142,7 @@ const checks = ({ checks: { statuses } }: Evidence, { who }: Context) =>
     'Checks of the head',
     statuses.map(({ context, state, required, by, at, event }) => ({
       title: html`<bdi>${context}</bdi>: ${state} !${required ? badge('Required') : ''}`,
-      meta: html`!${who(by)} on !${instant(at)} !${eventNote(event)}`,
+      meta: html`!${who(by)} on !${instant(at)}<br>!${eventNote(event)}`,
     })),
   )
 
@@ -175,7 +175,7 @@ const reviews = ({ reviews: found }: Evidence, { who, commit }: Context) =>
             : html`; dismissed!${dismissed_by === null ? '' : html` by !${who(dismissed_by)}`} on !${instant(dismissed_at)}`
         return {
           title: html`!${who(by)} ${verdict} !${commit(seen)} !${marks.map(badge)}`,
-          meta: html`!${instant(at)}!${dismissal} !${eventNote(event)}`,
+          meta: html`!${instant(at)}!${dismissal}<br>!${eventNote(event)}`,
         }
       },
     ),
