@@ -990,7 +990,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
 
   // The page: as git, so that people can sign in
   'GET /ui/:owner/:repo/pulls/:index': row('200 200 200 200 200 200 / 401 404 200 200 200 200', pullIndex),
-  'GET /ui/:owner/:repo/pulls/:index/evidence': row('404 404 404 404 404 404 / 401 404 404 404 404 404', pullIndex),
+  'GET /ui/:owner/:repo/pulls/:index/evidence': row(
+    '404 404 404 404 404 404 / 401 404 404 404 404 404',
+    pullIndex,
+  ),
   'GET /ui/:owner/:repo/pulls/:index/diff': row(
     '200 200 200 200 200 200 / 401 404 200 200 200 200',
     ({ pull }) => ({ path: { index: pull }, query: { revision: '0' } }),

@@ -150,7 +150,11 @@ for (const kind of KINDS) {
           JSON.stringify([answer.status, answer.total, answer.body])
         if (isSame) continue
         different.add(read.name)
-        t.same({ ...past, at: undefined }, { ...answer, at: undefined }, `${read.url} of ${read.login} at @${position}: ${past.at}`)
+        t.same(
+          { ...past, at: undefined },
+          { ...answer, at: undefined },
+          `${read.url} of ${read.login} at @${position}: ${past.at}`,
+        )
       }
       t.same([...different], [])
     },
