@@ -50,6 +50,8 @@ interface Work {
 interface QueuedWork {
   work: Work
   run: () => void
+  /** Runs a function in the asynchronous context of the caller. Absent for work that was not queued. */
+  inContext?: <R>(run: () => R) => R
 }
 
 /** Creates a scheduler. `now` returns milliseconds; `later` calls its argument in the next iteration. */
@@ -99,7 +101,7 @@ export function createLoopScheduler(
   }
 
   /** Runs the work, counts its time, and calls `then`. */
-  function runNow({ work, run }: QueuedWork, then?: () => void): void {
+  function runNow({ work, run, inContext }: QueuedWork, then?: () => void): void {
     count()
     const own = { work, since: now() }
     current = own
@@ -110,7 +112,8 @@ export function createLoopScheduler(
         then?.()
       }),
     )
-    context.run(work, run)
+    if (inContext === undefined) context.run(work, run)
+    else inContext(() => context.run(work, run))
   }
 
   /** Adds the time of the current work to the use of its key. */
@@ -120,6 +123,8 @@ export function createLoopScheduler(
   }
 
   function wait(queued: QueuedWork): void {
+    // The iteration may run in the context of another client's work.
+    queued.inContext = AsyncLocalStorage.snapshot()
     beginIteration()
     const queue = waiting.get(queued.work.key)
     if (queue === undefined) waiting.set(queued.work.key, [queued])

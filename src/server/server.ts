@@ -30,6 +30,7 @@ import { createDiskUsage } from '../projections/installation/disk-usage.ts'
 import { openLogTree } from '../projections/installation/log-tree.ts'
 import { createLiveEvents } from '../projections/live/live-events.ts'
 import { createWebhookDeliveries } from '../projections/models/webhooks/webhook-deliveries.fold.ts'
+import { momentsDirectory } from '../projections/moments/builder.ts'
 import type { AroundBatch } from '../projections/projector/batch-writer.ts'
 import { READ_MODELS } from '../projections/views/views.ts'
 import { createMoments } from '../queries/history/moments/moments.ts'
@@ -149,9 +150,13 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   let publicUrl = config.publicUrl ?? ''
   const diskUsage = createDiskUsage(readStore)
   const historyCaches = createHistoryCaches(events)
+  const shared = momentsDirectory(config.dataDir)
   const moments = await createMoments(
     { events, views, diskUsage, historyCaches, publicUrl: () => publicUrl },
-    { directory: join(config.dataDir, 'moments', config.nodeName), deadlineMs: config.readTimeoutMs },
+    {
+      directory: isShared(config) ? join(shared, config.nodeName) : shared,
+      deadlineMs: config.readTimeoutMs,
+    },
   )
   const services: Services = {
     config,

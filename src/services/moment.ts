@@ -52,6 +52,8 @@ export interface Moments {
    * @throws SlotsFull, StoreUnavailable, the reason of `gone`
    */
   open(subject: Subject, point: MomentPoint, client: MomentClient): Promise<OpenMoment>
+  /** Removes all cached moments: texts of theirs were erased. Resolves when the files are removed that no request reads. */
+  forget(): Promise<void>
   /** Number of cached moments, and the size of their files in bytes. */
   cached(): { moments: number; bytes: number }
   close(): Promise<void>
@@ -64,6 +66,9 @@ export const currentMoment = (): Moment | undefined => moments.getStore()
 
 /** Runs `work`, and everything that it starts, at a moment. */
 export const runAt = <T>(moment: Moment, work: () => T): T => moments.run(moment, work)
+
+/** Runs `work`, and everything that it starts, in the present. */
+export const runNow = <T>(work: () => T): T => moments.exit(work)
 
 /** Views that answer from the moment of the current request, and from `present` without one. */
 export function viewsOfMoment(present: Views): Views {

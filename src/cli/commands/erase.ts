@@ -1,4 +1,5 @@
 /** `mergelog erase`: erases texts of an issue or a pull request, with or without a running server. */
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { pino } from 'pino'
@@ -8,6 +9,7 @@ import { dryRunErasure, eraseTexts } from '../../commands/issues/erasures/erase.
 import type { ErasurePreview } from '../../commands/issues/erasures/erasure.decider.ts'
 import { type Config, isShared, loadConfig } from '../../config/config.ts'
 import { pathNumber } from '../../http/requests/path-number.ts'
+import { momentsDirectory } from '../../projections/moments/builder.ts'
 import { createProjector } from '../../projections/projector/projector.ts'
 import { createRebuild } from '../../projections/projector/rebuild.ts'
 import { READ_MODELS } from '../../projections/views/views.ts'
@@ -119,6 +121,12 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
       rebuilder,
       attachments,
       runExclusive,
+      // A server that was killed leaves its moments.
+      moments: {
+        forget: async () => {
+          if (!isShared(config)) await rm(momentsDirectory(config.dataDir), { recursive: true, force: true })
+        },
+      },
     }
     await eraseTexts(services, newContext(null, 'erase'), issue, commentId)
     return undefined

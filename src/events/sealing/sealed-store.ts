@@ -43,6 +43,7 @@ export function sealTexts(
   { onLost = () => {} }: SealedStoreOptions = {},
 ): SealedStore {
   let erasures = 0
+  const listeners: (() => void)[] = []
   let lastErasure = -1
   /** Opened events, because all subscribers near the end of the log get the same stored events. */
   let known = new WeakMap<RecordedEvent, RecordedEvent>()
@@ -52,6 +53,7 @@ export function sealTexts(
     erasures += 1
     known = new WeakMap()
     keys.forget()
+    for (const listener of listeners) listener()
   }
 
   function sealWith(stream: string, event: NewEvent, take: () => TextKey | undefined): NewEvent {
@@ -156,6 +158,7 @@ export function sealTexts(
     opened,
     forget,
     erasures: () => erasures,
+    onErasure: (listener) => void listeners.push(listener),
     isLost: (event) => event !== undefined && lost.has(event),
     append: async (stream, events, expected) =>
       stored.append(stream, await sealAll(stream, events), expected),

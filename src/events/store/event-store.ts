@@ -186,6 +186,8 @@ export interface EventStore {
    * opened texts (`sealed-store.ts`).
    */
   erasures?(): number
+  /** Calls the listener after each erasure of texts. */
+  onErasure?(listener: () => void): void
   /** Returns problems for the operator while the log answers. */
   problems?(): LogProblems
   close(): Promise<void>

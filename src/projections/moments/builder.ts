@@ -32,6 +32,9 @@ export interface MomentBuilder {
   close(): Promise<void>
 }
 
+/** The directory of the moments of all nodes. */
+export const momentsDirectory = (dataDir: string) => join(dataDir, 'moments')
+
 /** Time without a build after which the thread ends, in milliseconds. */
 const IDLE_MS = 30_000
 /** Size of V8's young generation, in MB: the thread keeps one batch of events. */

@@ -34,7 +34,7 @@ export type ErasureServices = Pick<
   | 'rebuilder'
   | 'attachments'
   | 'runExclusive'
->
+> & { moments: Pick<Services['moments'], 'forget'> }
 
 type Discussion = IssueRef & { isPull: boolean }
 
@@ -156,7 +156,7 @@ async function waitForModels(
 }
 
 /** Removes the erased texts from the files of embedded stores. */
-async function purge({ readStore, secrets, rebuilder }: ErasureServices): Promise<void> {
+async function purge({ readStore, secrets, rebuilder, moments }: ErasureServices): Promise<void> {
   try {
     // A rebuild may have read the texts before, and still be writing them.
     rebuilder.requireFree()
@@ -165,5 +165,5 @@ async function purge({ readStore, secrets, rebuilder }: ErasureServices): Promis
     throw new StoreUnavailable('the erasure is recorded; it is finished after the rebuild', { cause: error })
   }
   if (readStore.purge !== undefined) await rebuilder.freeSpares(READ_MODELS)
-  await Promise.all([readStore.purge?.(), secrets.purge?.()])
+  await Promise.all([readStore.purge?.(), secrets.purge?.(), moments.forget()])
 }

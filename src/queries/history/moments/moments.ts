@@ -82,7 +82,6 @@ export async function createMoments(
   const running = coalesce<Built>()
   /** Removals that have not ended. */
   const removing = new Set<Promise<void>>()
-  let erasures = events.erasures?.() ?? 0
 
   function removeUnused(moment: Built): void {
     if (!moment.isEvicted || moment.users > 0) return
@@ -106,13 +105,9 @@ export async function createMoments(
     }
   }
 
-  /** Drops all moments after an erasure: some may have the erased texts. */
-  function dropErased(): number {
-    const now = events.erasures?.() ?? 0
-    if (now !== erasures) built.clear()
-    erasures = now
-    return now
-  }
+  // Some may have the erased texts.
+  events.onErasure?.(() => built.clear())
+  const erasuresNow = () => events.erasures?.() ?? 0
 
   /** The latest built moment of the subject before a position. */
   function nearest({ kind, id }: Subject, { position }: MomentPoint): Built | undefined {
@@ -143,7 +138,7 @@ export async function createMoments(
       ...{ users: 0, isEvicted: false, hasTexts },
     }
     const key = hasTexts ? textsOf(moment) : keyOf(subject, moment)
-    if (before === dropErased()) built.set(key, moment)
+    if (before === erasuresNow()) built.set(key, moment)
     if (!built.has(key)) moment.isEvicted = true
     // The callers, if any are left, use it before that.
     setImmediate(use(moment))
@@ -151,7 +146,7 @@ export async function createMoments(
   }
 
   async function build(subject: Subject, point: MomentPoint, client: MomentClient): Promise<Built> {
-    const before = dropErased()
+    const before = erasuresNow()
     const start = nearest(subject, point)
     const release = start && use(start)
     try {
@@ -171,7 +166,7 @@ export async function createMoments(
     const client = { client: currentWorkKey() ?? 'server', gone: currentWorkSignal() }
     try {
       const { moment: indexed, release } = await opened(key, client, async (gone) => {
-        const before = dropErased()
+        const before = erasuresNow()
         const range = { after: LOG_START, upTo: position }
         const parts = repositoryParts(services, 'texts', subject.id, range, { ...client, gone })
         return kept(await builder.build(moment.file, parts), moment, before, true)
@@ -188,7 +183,6 @@ export async function createMoments(
 
   /** Returns a moment that stays readable until it is released. `make` builds it unless it is there. */
   async function opened(key: string, client: MomentClient, make: (gone: AbortSignal) => Promise<Built>) {
-    dropErased()
     const known = built.get(key)
     if (known !== undefined) return { moment: known, release: use(known) }
     const moment = await ask(
@@ -209,6 +203,10 @@ export async function createMoments(
       )
       const { position, at, views } = moment
       return { position, at, views, release }
+    },
+    async forget() {
+      built.clear()
+      await Promise.all(removing)
     },
     cached: () => ({ moments: built.size, bytes: built.calculatedSize }),
     async close() {

@@ -7,7 +7,7 @@ import { comparableTime, lastInstantOfDay } from '../../../domain/times.ts'
 import { Refused, refuse } from '../../../errors/refusal.ts'
 import { exposeHeaders } from '../../../http/answers/exposed-headers.ts'
 import { disconnectSignal } from '../../../http/requests/client-disconnect.ts'
-import { runAt, type Subject, type WantedMoment } from '../../../services/moment.ts'
+import { currentMoment, runAt, runNow, type Subject, type WantedMoment } from '../../../services/moment.ts'
 import type { Services } from '../../../services/services.ts'
 
 declare module 'fastify' {
@@ -164,7 +164,12 @@ export function travelInTime(app: FastifyInstance, services: Services): void {
   })
   app.addHook('preHandler', (request, reply, done) => {
     const { wantedMoment } = request
-    if (wantedMoment === null) return done()
+    if (wantedMoment === null) {
+      // A queue of callbacks may continue a request in the context of another one.
+      if (currentMoment() === undefined) done()
+      else runNow(done)
+      return
+    }
     travel(request, reply, wantedMoment, done).catch(done)
   })
 }
