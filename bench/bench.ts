@@ -12,6 +12,7 @@ import { measureEventStore } from './eventstore.ts'
 import { measureHistory } from './history.ts'
 import { measureIssues } from './issues.ts'
 import { measureLog } from './log.ts'
+import { measureMoments } from './moments.ts'
 import { measureNodes } from './nodes.ts'
 import { measureReads } from './reads.ts'
 import { measureSealing } from './sealing.ts'
@@ -61,6 +62,9 @@ export interface Sizes {
   issuesToOpen: number
   /** Events of the pull request whose history is read and replayed. */
   historyEvents: number
+  /** Pull requests and events of the repository that is read at past moments. */
+  momentPulls: number
+  momentEvents: number
   /** Pushes of the repository that is cloned. */
   pushes: number
 }
@@ -78,6 +82,8 @@ const FULL: Sizes = {
   repositories: 1000,
   issuesToOpen: 18_000,
   historyEvents: 10_000,
+  momentPulls: 3000,
+  momentEvents: 100_000,
   pushes: 20_000,
 }
 const QUICK: Sizes = {
@@ -93,6 +99,8 @@ const QUICK: Sizes = {
   repositories: 100,
   issuesToOpen: 9000,
   historyEvents: 10_000,
+  momentPulls: 300,
+  momentEvents: 10_000,
   pushes: 3000,
 }
 
@@ -124,7 +132,10 @@ async function run(sizes: Sizes): Promise<Row[]> {
     if (wanted.some((group) => !OWN_LOG.has(group)))
       rows.push(...(await measurePulls(join(directory, 'pulls'), sizes)))
     if (wanted.includes('issues')) rows.push(...(await measureIssues(join(directory, 'issues'), sizes)))
-    if (wanted.includes('history')) rows.push(...(await measureHistory(join(directory, 'history'), sizes)))
+    if (wanted.includes('history')) {
+      rows.push(...(await measureHistory(join(directory, 'history'), sizes)))
+      rows.push(...(await measureMoments(join(directory, 'moments'), sizes)))
+    }
     if (wanted.includes('clones')) rows.push(...(await measureClones(join(directory, 'clones'), sizes)))
     if (wanted.includes('eventstore'))
       rows.push(...(await measureEventStore(join(directory, 'eventstore'), sizes)))

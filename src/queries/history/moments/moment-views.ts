@@ -7,7 +7,7 @@ import type { EventStore } from '../../../events/store/event-store.ts'
 import { discussionStream } from '../../../events/streams.ts'
 import { commentFold } from '../../../projections/models/comments/comments.fold.ts'
 import { issueId, repoIdIn } from '../../../projections/models/issues/issue-selection.ts'
-import { issueFold } from '../../../projections/models/issues/issues.fold.ts'
+import { type IssueDocument, issueFold } from '../../../projections/models/issues/issues.fold.ts'
 import {
   type ReferenceDocument,
   referenceFold,
@@ -16,7 +16,7 @@ import {
 } from '../../../projections/models/issues/references.fold.ts'
 import type { RepositoryDocument } from '../../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
-import type { Filter, Row } from '../../../projections/store/read-store.ts'
+import type { Filter, FindOptions, Row } from '../../../projections/store/read-store.ts'
 import type { View } from '../../../projections/views/view.ts'
 import type { Views } from '../../../projections/views/views.ts'
 import type { MomentPoint, Subject } from '../../../services/moment.ts'
@@ -68,6 +68,9 @@ function eachShown<D extends object>(
     },
   }
 }
+
+/** Number of issues of other repositories that are looked at. */
+const MAX_BLOCKED = 1000
 
 /** The fields of accounts that say to which organizations, teams and repositories they belong. */
 const GROUPS = [
@@ -211,6 +214,24 @@ export function createMomentViews(
     return replayed(referenceFold, streamOfReferences(known), text)
   })
 
+  const ownIssues = withOthers(own.issues, ({ repoId, index }) => issueId(repoId, index), issues)
+  /** Includes the issues of other repositories that depend on an issue of this one, then and now. */
+  async function issueRows(filter: Filter<IssueDocument>, options: FindOptions<IssueDocument>) {
+    const { dependencyKeys: key } = filter
+    if (typeof key !== 'string') return ownIssues.rows(filter, options)
+    const now = await present.issues.someIds(filter, { limit: MAX_BLOCKED })
+    const others = await issues.getMany(now.filter((issue) => isOther(repoIdIn(issue))))
+    const found = [
+      ...(await ownIssues.find(filter)),
+      ...others.filter(({ dependencyKeys }) => dependencyKeys.includes(key)),
+    ]
+    const { skip = 0, limit = found.length } = options
+    return found
+      .sort((a, b) => a.id - b.id)
+      .slice(skip, skip + limit)
+      .map((body) => ({ body }))
+  }
+
   return {
     ...present,
     accounts: accountsThen(withOthers(own.accounts, byId, related.accounts), present.accounts),
@@ -226,9 +247,8 @@ export function createMomentViews(
     tagProtections: own.tagProtections,
     pulls: own.pulls,
     mergedCommits: own.mergedCommits,
-    issues: searchedIn(
-      withOthers(own.issues, ({ repoId, index }) => issueId(repoId, index), issues),
-      (read) => withTexts((indexed) => read(indexed.issues)),
+    issues: searchedIn({ ...ownIssues, rows: issueRows }, (read) =>
+      withTexts((indexed) => read(indexed.issues)),
     ),
     issueFiles: own.issueFiles,
     labels: withOthers(own.labels, byId, related.labels),
