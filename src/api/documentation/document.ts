@@ -66,13 +66,15 @@ function securityOf(method: string, url: string, config: object | undefined, id:
 }
 
 const MOMENT_HEADER = 'Mergelog-At'
-const MOMENT_FORMS = 'A date, a date-time of RFC 3339, or a position of the log as `@1234`'
 
 /** The schema of a read that can show the past, with the two ways to name a moment. */
 function withMoment(schema: FastifySchema): FastifySchema {
   const query = isObject(schema.querystring) ? schema.querystring : { type: 'object' }
   const properties = isObject(query.properties) ? query.properties : {}
-  const at = { type: 'string', description: `Moment of the past that the answer shows. ${MOMENT_FORMS}` }
+  const at = {
+    type: 'string',
+    description: 'Moment that the answer shows: a date, a date-time (RFC 3339), or `@` and a log position',
+  }
   const header = { type: 'string', description: 'The same as the parameter `at`' }
   return {
     ...schema,
@@ -84,8 +86,8 @@ function withMoment(schema: FastifySchema): FastifySchema {
 
 /** The components of the documentation that answers refer to. */
 const HEADERS = {
-  [MOMENT_HEADER]: {
-    description: 'Position and time of the last event that the answer includes, when a moment was requested',
+  At: {
+    description: 'Position and time of the last event in an answer of the past',
     schema: { type: 'string' },
   },
 }
@@ -201,7 +203,7 @@ function withComponents(openapiObject: { paths?: object; components?: { schemas?
     const { requestBody, responses } = found
     const parameters = [found.parameters ?? []].flat()
     const headers = parameters.some(isMoment)
-      ? { [MOMENT_HEADER]: { $ref: `#/components/headers/${MOMENT_HEADER}` } }
+      ? { [MOMENT_HEADER]: { $ref: '#/components/headers/At' } }
       : undefined
     return {
       ...found,

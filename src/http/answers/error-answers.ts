@@ -39,7 +39,7 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<number, string>> = {
   405: 'The operation is not allowed in the present state',
   408: 'The request took too long to arrive',
   409: 'The request conflicts with the present state',
-  410: 'git no longer has a commit of that moment; the message has its id',
+  410: 'git no longer has a past commit; the message has its id',
   412: 'The resource has changed since the caller read it',
   413: 'The body is too large',
   415: 'The media type of the body is not supported',
