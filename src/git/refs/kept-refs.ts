@@ -6,10 +6,13 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { namesIn, unlessMissing } from '../../storage/disk.ts'
 import { tipsOf, unreachedAmong } from '../commits/reachable.ts'
+import { GitUnavailable } from '../process/errors.ts'
 import { isObjectId } from './names.ts'
 import { readRefs, updateRefs } from './refs.ts'
 
 const KEPT = 'refs/mergelog/kept/'
+/** Another writer may make one of the refs at the same time. */
+const MAX_TRIES = 5
 const PACKED = /^[0-9a-f]{40} refs\/mergelog\/kept\/([0-9a-f]{40})$/gm
 
 /**
@@ -18,7 +21,7 @@ const PACKED = /^[0-9a-f]{40} refs\/mergelog\/kept\/([0-9a-f]{40})$/gm
  */
 export async function keepUnreached(dir: string, ids: Iterable<string>): Promise<void> {
   const unreached = [...(await unreachedAmong(dir, ids, await tipsOf(dir)))]
-  for (;;) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     const known = await readRefs(
       dir,
       unreached.map((id) => `${KEPT}${id}`),
@@ -26,9 +29,9 @@ export async function keepUnreached(dir: string, ids: Iterable<string>): Promise
     const made = [...known].flatMap(([ref, id]) =>
       id === null ? [{ ref, from: null, to: ref.slice(KEPT.length) }] : [],
     )
-    // Stale: another writer has made one of them.
     if ((await updateRefs(dir, made)) === 'moved') return
   }
+  throw new GitUnavailable('the refs of objects that are kept cannot be made')
 }
 
 /** The hidden refs of a repository, by name. Starts no process. */
