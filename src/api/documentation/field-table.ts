@@ -23,7 +23,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
   required: 'Whether it is required',
   contexts: 'Required contexts; empty: all',
   outcome: 'Outcome of the required statuses: success, pending or failed; null when none are required',
-  expected_head: 'Only head that may be merged; null: any',
+  expected_head: 'Only head that may be merged; null: every head',
   author_email: 'Email address of the author',
   committed_at: 'Time of the commit',
   signed: 'Whether it has a signature',

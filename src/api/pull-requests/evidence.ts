@@ -182,7 +182,7 @@ export const EvidenceWire = Type.Object(
   { title: 'Evidence' },
 )
 
-/** What only admins of the repository may see: whom the rules name, and how users get their access. */
+/** Facts for admins of the repository: settings that name people and teams, permissions and credentials. */
 const HIDDEN = [
   'protection.settings',
   'protection.changed_at',

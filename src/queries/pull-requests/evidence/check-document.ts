@@ -10,7 +10,8 @@ import { withoutTexts } from '../../../events/sealing/sealed-texts.ts'
 import { hashOf, leafOf } from '../../../events/store/chain.ts'
 import { isEventMetadata, type RecordedEvent } from '../../../events/store/event-store.ts'
 import { checksStream, gitStream, pullStream, repositoryStream } from '../../../events/streams.ts'
-import { evidenceOf, mergeIn } from './evidence.fold.ts'
+import { mergeIn } from './decided-merge.fold.ts'
+import { evidenceOf } from './evidence.fold.ts'
 
 /** The document is not genuine, or nothing proves it. */
 class Wrong extends Error {}

@@ -16,7 +16,7 @@ import {
   isPullEvidence,
   type Merge,
   mergeIn,
-} from './evidence.fold.ts'
+} from './decided-merge.fold.ts'
 
 export type EvidenceServices = Pick<Services, 'texts' | 'views'>
 
@@ -32,7 +32,7 @@ const MAX_DOCUMENT = 16 * 1024 * 1024
 const MAX_OMITTED = 100_000
 
 /** A stored event, as it is and decoded without its texts. */
-export interface EvidenceEvent {
+interface EvidenceEvent {
   stored: RecordedEvent
   event: Recorded<DomainEvent>
 }

@@ -2,6 +2,7 @@ import t from 'tap'
 import type { Static } from 'typebox'
 import type { EvidenceFacts, EvidenceWire } from '../../../../src/api/pull-requests/evidence.ts'
 import { checksStream, gitStream, pullStream, repositoryStream } from '../../../../src/events/streams.ts'
+import { startTeams } from '../../../auth/team-repository.ts'
 import { eventsIn, type PullRepository, startPulls } from '../../../commands/pull-requests/pull-repository.ts'
 import { until } from '../../../until.ts'
 
@@ -314,6 +315,15 @@ t.test(
       t.ok(shown.hidden.includes('protection.settings'))
       const { text } = await call(login, 'GET', `pulls/${index}/history`)
       t.notMatch(text, /"through"/, 'nor does the history show it')
+      const lines = { accept: 'application/x-ndjson' }
+      const streamed = await call(login, 'GET', `pulls/${index}/history`, undefined, lines)
+      t.match(streamed.text, /"MergeStarted"/)
+      t.notMatch(streamed.text, /"through"/, 'nor as lines')
+      t.notMatch(
+        (await call(login, 'GET', 'history?limit=50')).text,
+        /"through"/,
+        'nor that of the repository',
+      )
     }
     t.match((await call('alice', 'GET', `pulls/${index}/history`)).text, /"through":"collaborator"/)
   },
@@ -329,4 +339,19 @@ t.test('evidence.2: a private repository does not show whether it has the pull r
   const hidden = await call('dave', 'GET', `pulls/${index}/evidence`)
   t.equal(hidden.status, 404)
   t.equal(hidden.text, (await call('dave', 'GET', 'pulls/99/evidence')).text)
+})
+
+t.test('evidence.1: the merger got the permission through the organization or a team', async (t) => {
+  const teams = await startTeams(t)
+  const { onApp } = teams
+  await teams.team('mergers', 'write', 'bob')
+  for (const [login, granted] of [
+    ['alice', { access: 'admin', through: 'organization' }],
+    ['bob', { access: 'write', through: 'team' }],
+    ['admin', { access: 'admin', through: 'site-admin' }],
+  ] as const) {
+    const index = await teams.open(`by-${login}`)
+    t.equal((await onApp(login, 'POST', `pulls/${index}/merge`, { Do: 'merge' })).status, 200)
+    t.match((await onApp('alice', 'GET', `pulls/${index}/evidence`)).body.merge, granted, login)
+  }
 })
