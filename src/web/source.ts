@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
 import type { Contents } from '../api/contents/contents.ts'
 import { contentsIn, entriesOf, entryFor, MAX_CONTENT_BYTES, readingOf } from '../api/contents/contents-at.ts'
 import { clientOf } from '../auth/requester.ts'
-import { renderInThread } from '../domain/markup/renderer.ts'
+import { highlightInThread, renderInThread } from '../domain/markup/renderer.ts'
 import { ErrorWithRefusal } from '../errors/refusal.ts'
 import type { NamedCommit } from '../git/commits/named-commit.ts'
 import { pathInUrl } from '../git/objects/byte-names.ts'
@@ -26,6 +26,9 @@ const LINES = 2000
 const LINE_CHARACTERS = 2000
 /** Maximum length of a rendered file, in characters. */
 const MARKDOWN_CHARACTERS = 256 * 1024
+
+/** Maximum size of a file with colors, in bytes. */
+const MAX_COLORED = 128 * 1024
 
 const README = /^readme(?:\.(?:md|markdown|mdown|mkd|txt))?$/i
 const MARKDOWN_FILE = /\.(?:md|markdown|mdown|mkd)$/i
@@ -190,26 +193,53 @@ async function fileView(asked: SourceRequest, place: SourcePlace, file: Contents
     { page: asked.page, limit: LINES, total: lines.length },
     (to) => `${own}?${query}page=${to}`,
   )
-  return html`<section class="box"><div class="box-head">!${head}</div>!${lineTable(lines, asked.page)}</section>!${pages}`
+  return html`<section class="box"><div class="box-head">!${head}</div>!${lineTable(lines, asked.page, await colored(asked, place, file, lines))}</section>!${pages}`
 }
 
-function lineTable(lines: readonly string[], page: number): string {
+/** The lines as HTML with colors; undefined while the thread is busy, and for a file without colors. */
+async function colored(
+  { services, request }: SourceRequest,
+  { frame }: SourcePlace,
+  file: Contents,
+  lines: readonly string[],
+): Promise<readonly string[] | undefined> {
+  if (file.size > MAX_COLORED || lines.some(({ length }) => length > LINE_CHARACTERS)) return undefined
+  const key = `${frame.repository.id} ${file.sha} ${file.name}`
+  const known = colors.get(key)
+  if (known !== undefined) return known.split('\n')
+  try {
+    const code = { code: lines.join('\n'), fileName: file.name }
+    const markup = await highlightInThread(clientOf(request), code)
+    if (markup !== undefined) colors.set(key, markup.join('\n'))
+    return markup
+  } catch (error) {
+    if (!(error instanceof ErrorWithRefusal)) throw error
+    services.log.debug({ err: error }, 'a file is shown without colors')
+    return undefined
+  }
+}
+
+/** `markup`: the lines as HTML, if they have colors. */
+function lineTable(lines: readonly string[], page: number, markup: readonly string[] | undefined): string {
   const first = (page - 1) * LINES
   const rows = lines.slice(first, first + LINES).map((line, i) => {
     const number = first + i + 1
     const cut = line.length > LINE_CHARACTERS ? '…' : ''
-    return html`<tr id="L${number}"><td class="n"><a href="#L${number}">${number}</a></td><td class="code">${line.slice(0, LINE_CHARACTERS)}${cut}</td></tr>
+    return html`<tr id="L${number}"><td class="n"><a href="#L${number}">${number}</a></td><td class="code">!${markup?.[number - 1] ?? html`${line.slice(0, LINE_CHARACTERS)}${cut}`}</td></tr>
 `
   })
   return html`<table class="lines"><caption class="aside">Lines of the file</caption><tbody>
 !${rows}</tbody></table>`
 }
 
-/** Rendered files by their blobs and places: a first page is asked for often. */
-const files = new LRUCache<string, string>({
+const ofText = {
   maxSize: 8 * 1024 * 1024,
-  sizeCalculation: (text, key) => text.length + key.length,
-})
+  sizeCalculation: (text: string, key: string) => text.length + key.length,
+}
+/** Lines with colors, by repository, blob and name. */
+const colors = new LRUCache<string, string>(ofText)
+/** Rendered files by their blobs and places: a first page is asked for often. */
+const files = new LRUCache<string, string>(ofText)
 
 /** A file of Markdown as HTML. Its text is shown as it is while the thread is busy, or when it is too long. */
 async function rendered(

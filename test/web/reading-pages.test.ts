@@ -150,7 +150,7 @@ t.test(
 t.test('files: lines with numbers and pages, images, binary files, Markdown and its source', async (t) => {
   t.match(
     (await get(file('src/greet.js'))).text,
-    '<td class="n"><a href="#L1">1</a></td><td class="code">export const greet',
+    '<td class="n"><a href="#L1">1</a></td><td class="code"><span class="hljs-keyword">export</span>',
   )
   const long = (await get(file('long.txt?page=2'))).text
   t.match(long, 'id="L2001"')

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { renderMarkdown } from '../../../src/domain/markup/render.ts'
+import { highlightInThread, renderInThread } from '../../../src/domain/markup/renderer.ts'
 import { startTestServer } from '../../start-server.ts'
 
 const render = (text: string, repository: string | null = 'alice/app', hardBreaks = false) =>
@@ -111,3 +112,45 @@ t.test('a text whose HTML is too long is refused, and the next one is rendered',
   t.match(long, { status: 422, text: /too long/ })
   t.equal(short.text, '<p>short</p>\n')
 })
+
+t.test(
+  'code gets colors line by line, as escaped text in spans; an unknown language gets none',
+  async (t) => {
+    const code = "/* one\n<two> */\nconst a = '<b>'"
+    const lines = await highlightInThread('test', { code, fileName: 'a.js' })
+    t.strictSame(lines, [
+      '<span class="hljs-comment">/* one</span>',
+      '<span class="hljs-comment">&lt;two&gt; */</span>',
+      '<span class="hljs-keyword">const</span> a = <span class="hljs-string">&#x27;&lt;b&gt;&#x27;</span>',
+    ])
+    t.equal(await highlightInThread('test', { code, fileName: 'a.unknown-kind' }), undefined)
+  },
+)
+
+t.test(
+  'on pages, Markdown has no inline styles and no foreign images, and relative links lead to files',
+  async (t) => {
+    const page = { links: '/o/r/src/branch/main/d/', images: '/o/r/raw/branch/main/d/' }
+    const text = [
+      '[a](b.md) [c](../d) [e](#f) [g](https://h.example/) ![i](j.png) ![k](//l.example/m)',
+      '[![badge](https://img.example/b.svg)](https://ci.example/)',
+      '- [x] done',
+      '|a|\n|:-:|\n|b|',
+    ].join('\n\n')
+    const html = await renderInThread('test', {
+      text,
+      hardBreaks: false,
+      site: 'http://s',
+      repository: null,
+      page,
+    })
+    t.match(html, '<a href="/o/r/src/branch/main/d/b.md" rel="nofollow">a</a>')
+    t.match(html, '<a href="/o/r/src/branch/main/d" rel="nofollow">c</a>')
+    t.match(html, '<a href="#f" rel="nofollow">e</a> <a href="https://h.example/" rel="nofollow">g</a>')
+    t.match(html, '<img alt="i" src="/o/r/raw/branch/main/d/j.png" />')
+    t.match(html, '<a href="https://ci.example/" rel="nofollow">badge</a>')
+    t.match(html, 'aria-label="done"')
+    t.match(html, '<th align="center">a</th>')
+    t.notMatch(html, /style=|<img[^>]*example|<a[^>]*><a/)
+  },
+)
