@@ -44,6 +44,12 @@ function withOthers<D extends object>(
   return { ...own, getMany, get: async (id) => (await getMany([id]))[0] }
 }
 
+/** Leaves documents out. The file has those of forks, too, but without the later events of their own streams. */
+const limitedTo = <D extends object>(view: View<D>, isOwn: (id: string) => boolean): View<D> => ({
+  ...view,
+  getMany: (ids) => view.getMany(ids.filter(isOwn)),
+})
+
 /** Changes each document that a view returns. */
 function eachShown<D extends object>(
   view: View<D>,
@@ -138,7 +144,11 @@ function repositoriesThen(
 ): View<RepositoryDocument> {
   const then = eachShown(own, async (documents) => {
     const nows = new Map((await present.getMany(documents.map(byId))).map((now) => [now.id, now]))
-    return documents.map((past) => repositoryRules.decideBy(past, nows.get(past.id) ?? past))
+    return documents.flatMap((past) => {
+      // Nobody has a permission in a repository that was deleted since.
+      const now = nows.get(past.id)
+      return now === undefined ? [] : repositoryRules.decideBy(past, now)
+    })
   })
   const existing = (filter: Filter<RepositoryDocument>) => ({ createdAt: { $lte: at }, ...filter })
   const rowsThen = async (rows: readonly Row<RepositoryDocument>[]): Promise<Row<RepositoryDocument>[]> => {
@@ -236,7 +246,11 @@ export function createMomentViews(
     ...present,
     accounts: accountsThen(withOthers(own.accounts, byId, related.accounts), present.accounts),
     repositories: repositoriesThen(
-      withOthers(own.repositories, byId, related.repositories),
+      withOthers(
+        limitedTo(own.repositories, (one) => kind === 'repository' && one === `${id}`),
+        byId,
+        related.repositories,
+      ),
       present.repositories,
       at,
     ),

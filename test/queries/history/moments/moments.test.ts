@@ -192,6 +192,28 @@ t.test('a renamed repository is found by its present name, and its past has the 
   t.match(moved.headers.get('location'), `/alice/other?at=@${position}`)
 })
 
+t.test('a fork is shown as it was, and not at all after it was deleted', async (t) => {
+  const { get, must, last } = await changed(t)
+  const FORK = '/api/v1/repos/bob/fork'
+  const readme = { content: 'aGk=', message: 'm' }
+  await must('alice', 'POST', `${REPO}/contents/README.md`, readme)
+  await must('bob', 'POST', `${REPO}/forks`, { name: 'first' })
+  await must('bob', 'PATCH', '/api/v1/repos/bob/first', { name: 'fork', description: 'renamed' })
+  await must('bob', 'POST', `${FORK}/contents/new.txt`, { ...readme, new_branch: 'topic' })
+  await must('alice', 'POST', `${REPO}/pulls`, { head: 'bob:topic', base: 'main', title: 'pull' })
+  const position = await last()
+  await must('bob', 'PATCH', FORK, { description: 'later' })
+  await must('alice', 'POST', `${REPO}/issues`, { title: 'more' })
+  const then = { full_name: 'bob/fork', description: 'renamed' }
+  t.match((await get(`${REPO}/forks?at=@${position}`)).body, [then])
+  t.match((await get(`${REPO}/pulls/4?at=@${position}`)).body, { head: { repo: then } })
+  await must('bob', 'PATCH', FORK, { private: true })
+  t.match((await get(`${REPO}/pulls/4?at=@${position}`)).body, { head: { repo: null } }, 'it is private now')
+  await must('bob', 'DELETE', FORK)
+  t.match((await get(`${REPO}/pulls/4?at=@${position}`)).body, { head: { repo: null } }, 'it is deleted now')
+  t.same((await get(`${REPO}/forks?at=@${position}`)).body, [])
+})
+
 t.test('`/orgs/{org}` with its teams and members, and `/users/{u}`', async (t) => {
   const server = await startTestServer(t)
   const { get, must, last } = clientOf(server)
