@@ -37,9 +37,13 @@ export function wantedMomentIn(text: string): WantedMoment | undefined {
   return instant === undefined ? undefined : { at: comparableTime(instant) }
 }
 
-/** Routes below a repository that have no past: what belongs to the requester alone, deliveries, logs, measurements. */
+/**
+ * Routes below a repository that have no past: what belongs to the requester alone, deliveries, logs, measurements, and the
+ * evidence of merges, which never changes.
+ */
 const WITHOUT_PAST: readonly RegExp[] = [
-  /^\/(?:subscription|notifications|history|changes)$/,
+  /^\/(?:subscription|notifications|history|changes|evidence)$/,
+  /^\/pulls\/:index\/evidence$/,
   /^\/hooks(?:\/|$)/,
   /^\/issues\/:index\/subscriptions/,
   /^\/(?:issues|pulls)\/:index\/history$/,
