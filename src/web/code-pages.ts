@@ -14,12 +14,13 @@ import { clientOf } from '../auth/requester.ts'
 import { Refused, refuse } from '../errors/refusal.ts'
 import type { NamedCommit } from '../git/commits/named-commit.ts'
 import { pathInUrl } from '../git/objects/byte-names.ts'
+import { basePath } from '../http/requests/base-path.ts'
 import { disconnectSignal } from '../http/requests/client-disconnect.ts'
 import { OptionalText } from '../http/requests/optional-text.ts'
 import { PageQuery, pageOf } from '../http/requests/paging.ts'
 import { type BranchDocument, branchId } from '../projections/models/branches/branches.fold.ts'
 import { askGit, commitWires } from '../queries/contents/commit-answers.ts'
-import { commitPage, namedCommit, oneCommit } from '../queries/contents/commits.ts'
+import { commitPage, commitPathIn, namedCommit, oneCommit } from '../queries/contents/commits.ts'
 import { servedAt } from '../queries/contents/file-downloads.ts'
 import { documentPage } from '../queries/paged-list.ts'
 import { NEWEST_TAGS } from '../queries/tags/tags.ts'
@@ -151,8 +152,12 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
       pageRoute('repository', { params: RepositoryParams }),
       async (request, reply) => {
         const { owner, repo } = request.params
-        if (repo.endsWith('.git'))
-          return reply.redirect(`${request.url.split('?')[0]?.replace(/\.git\/*$/, '')}`, 302)
+        if (repo.endsWith('.git')) {
+          // From the names, because a browser takes a path that begins with two slashes for another host.
+          if (owner === '') throw new Refused(refuse.notFound('repository not found'))
+          const place = [owner, repo.slice(0, -'.git'.length)].map(encodeURIComponent).join('/')
+          return reply.redirect(`${basePath(services.publicUrl())}/${place}`, 302)
+        }
         const frame = await frameOf(services, request)
         const content = await home(request, reply, frame)
         return sendRepositoryPage(reply, frame, 'code', {
@@ -190,7 +195,8 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
         const place = await placeAt(request, reply, frame)
         const page = pageOf(request.query, config)
         const flags = { stat: false, verification: false, files: false }
-        const selection = { tip: place.commit.sha, ...(place.path !== '' && { path: place.path }) }
+        const path = commitPathIn(place.path)
+        const selection = { tip: place.commit.sha, ...(path !== undefined && { path }) }
         const caller = { request, reply }
         const { total, found } = await commitPage(services, caller, frame.repository, selection, page, flags)
         const wires = await commitWires(services, frame.repository, reply, found, flags)

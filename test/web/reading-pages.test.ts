@@ -1,5 +1,7 @@
 /** The pages at Gitea's addresses: content, statuses, escaping, paging. Browsers get them; programs get what they had. */
+import { once } from 'node:events'
 import { rename } from 'node:fs/promises'
+import { request } from 'node:http'
 import t from 'tap'
 import { HOSTILE, startSampleRepository } from './sample-repository.ts'
 
@@ -64,6 +66,22 @@ t.test('programs get from these paths what they got without the pages', async (t
   t.equal(post.status, 404)
 })
 
+t.test('an address with .git leads to a page of this server', async (t) => {
+  // `fetch` would normalize the paths.
+  const { hostname, port } = new URL(server.listensAt)
+  const rawGet = async (path: string) => {
+    const sent = request({ hostname, port, path, headers: BROWSER }).end()
+    const [answer] = await once(sent, 'response')
+    answer.resume()
+    return { status: answer.statusCode, location: answer.headers.location }
+  }
+  for (const path of ['//evil.example.git', '//evil.example.git/', '///evil.example/x.git']) {
+    t.match(await rawGet(path), { status: 404, location: undefined }, path)
+  }
+  t.match(await rawGet('/\\evil.example/x.git'), { status: 302, location: '/%5Cevil.example/x' })
+  t.match(await rawGet('/%2Fevil.example/x.git'), { status: 302, location: '/%2Fevil.example/x' })
+})
+
 t.test('a private repository answers like a missing one, and an anonymous reader may sign in', async (t) => {
   for (const part of ['', '/issues', '/pulls', '/src/branch/main', '/commits/branch/main', '/releases']) {
     for (const login of [null, 'dave']) {
@@ -100,6 +118,9 @@ t.test('what is not there answers 404, and a wrong filter 422, as pages', async 
   }
   t.match(await get(`${REPO}/pulls?labels=bug`), { status: 422, text: 'Labels: must be ids of labels' })
   t.match(await get(`${REPO}/issues?since=x`), { status: 422 })
+  for (const path of ['%00', 'a%00b', 'a//b', 'x'.repeat(4097)]) {
+    t.match(await get(`${REPO}/commits/branch/main/${path}`), { status: 422 }, path)
+  }
 })
 
 t.test('names, titles, messages and texts never become markup', async (t) => {

@@ -42,7 +42,7 @@ import {
 const MAX_PATH = 4096
 
 /** Returns a path without slashes at its ends. @throws Refused (unprocessable) for an invalid path */
-function pathIn(text: string | undefined): string | undefined {
+export function commitPathIn(text: string | undefined): string | undefined {
   const path = withoutSlashes(text ?? '')
   if (path === '') return undefined
   const isOutside = path.split('/').some((part) => part === '' || part === '.' || part === '..')
@@ -185,7 +185,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
           throw new Refused(coded('repository_empty', refuse.conflict('Git Repository is empty.')))
         const page = pageOf(query, services.config)
         const flags = commitFlags(query)
-        const path = pathIn(query.path)
+        const path = commitPathIn(query.path)
         const { since, before: until } = exactTimeRange({
           since: query.since ?? '',
           before: query.until ?? '',
