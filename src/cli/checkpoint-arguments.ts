@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
-import { type Checkpoint, parseCheckpoint } from '../domain/transparency/checkpoint.ts'
+import { type Checkpoint, originProblem, parseCheckpoint } from '../domain/transparency/checkpoint.ts'
 import {
   parseNote,
   parseVerifierKey,
@@ -35,7 +35,7 @@ export async function checkpointArgument(file: string, key: VerifierKey | undefi
   if (note === undefined || checkpoint === undefined) {
     throw new WrongUse('--since: must be a signed checkpoint, as /api/v1/log/checkpoint returns it')
   }
-  const problem = key && signatureProblem(note, key)
+  const problem = key && (signatureProblem(note, key) ?? originProblem(checkpoint, key))
   if (problem === undefined) return checkpoint
   throw new CommandFailed(`the checkpoint in ${file === '-' ? 'the input' : file} is not genuine: ${problem}`)
 }

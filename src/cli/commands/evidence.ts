@@ -76,11 +76,14 @@ function* reportOf(
   { repository, facts, events, omitted, checkpoint, unproven }: EvidenceDocument,
   key: VerifierKey | undefined,
 ): Generator<string> {
-  const { number, merge } = facts
-  yield `${styled('green', 'Genuine')} ${printable(`${repository}#${number}`)}, merged by ${printable(merge.by.login)} at ${merge.at}`
+  const { number, merge, opened } = facts
+  // Anybody can make events with hashes: only a signature shows that a log has them.
+  const word = checkpoint === null || key === undefined ? 'Consistent:' : styled('green', 'Genuine:')
+  yield `${word} pull request ${number}, merged by ${printable(merge.by.login)} at ${merge.at}`
+  yield `Its events are those of the stream ${printable(opened.stream)}. No event proves the name of the repository, ${printable(repository)}.`
   yield `The hashes of ${events.length} events match, and the facts follow from these events.`
   if (omitted.length > 0)
-    yield `${omitted.length} other events of the pull request are named by their hashes only.`
+    yield `${omitted.length} other events of the pull request are named by their hashes only, so nothing proves their types.`
   if (checkpoint === null)
     yield `Nothing proves that a log has these events: ${printable(unproven ?? 'no checkpoint')}.`
   else if (key === undefined) yield 'The signature of the checkpoint was not checked: --key is missing.'

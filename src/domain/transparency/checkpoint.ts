@@ -26,3 +26,10 @@ export function parseCheckpoint(text: string): Checkpoint | undefined {
   }
   return text.endsWith('\n') && !extensions.includes('') ? { origin, size, root } : undefined
 }
+
+/**
+ * Returns why a checkpoint is not of the log that a key signs. A signature covers the text only, so the same key under another
+ * name would match, too.
+ */
+export const originProblem = ({ origin }: Checkpoint, { name }: { name: string }): string | undefined =>
+  origin === name ? undefined : `it is of the log ${origin}, but the key signs ${name}`

@@ -1,7 +1,7 @@
 /** Checks the document of a merge's evidence without the server: `evidence.4`. */
 import type { EvidenceDocument, StoredEvent } from '../../../api/pull-requests/evidence-document.ts'
 import { canonicalJson } from '../../../domain/canonical-json.ts'
-import { parseCheckpoint } from '../../../domain/transparency/checkpoint.ts'
+import { originProblem, parseCheckpoint } from '../../../domain/transparency/checkpoint.ts'
 import { verifyInclusion } from '../../../domain/transparency/merkle-tree.ts'
 import { parseNote, signatureProblem, type VerifierKey } from '../../../domain/transparency/signed-note.ts'
 import { decode, UnreadableEvent } from '../../../events/codec.ts'
@@ -25,6 +25,7 @@ export async function documentProblem(
     const events = document.events.map(recordedOf)
     for (const event of events) requireHash(event)
     const decoded = events.map((event) => decode(withoutTexts(event)))
+    requireOrder(document.events)
     requireStreams(document, decoded)
     requireProofs(document, events, key)
     const facts = await evidenceOf(decoded, async () => {})
@@ -61,6 +62,25 @@ function requireHash(event: RecordedEvent): void {
   const { hash } = event.metadata
   if (hash === undefined) throw new Wrong(`${nameOf(event)} carries no hash`)
   if (hash !== hashOf(event)) throw new Wrong(`${nameOf(event)} was changed: its hash does not match`)
+}
+
+/**
+ * Requires that the events are in the order of the log, because the facts depend on it. Positions are not part of the hashes,
+ * so the revisions and the proven indexes must agree with them.
+ */
+function requireOrder(events: readonly StoredEvent[]): void {
+  const revisions = new Map<string, number>()
+  let last: StoredEvent | undefined
+  for (const event of events) {
+    const { stream, revision, position, proof } = event
+    const isLater =
+      revision > (revisions.get(stream) ?? -1) &&
+      (last === undefined || position > last.position) &&
+      (!proof || !last?.proof || proof.index > last.proof.index)
+    if (!isLater) throw new Wrong(`${nameOf(event)} is not in the order of the log`)
+    revisions.set(stream, revision)
+    last = event
+  }
 }
 
 /** Requires that all events belong to the merge, and that the stream of the pull request is complete up to it. */
@@ -103,7 +123,7 @@ function requireProofs(
   const note = parseNote(text)
   const checkpoint = note && parseCheckpoint(note.text)
   if (note === undefined || checkpoint === undefined) throw new Wrong('its checkpoint is malformed')
-  const problem = key && signatureProblem(note, key)
+  const problem = key && (signatureProblem(note, key) ?? originProblem(checkpoint, key))
   if (problem !== undefined) throw new Wrong(`its checkpoint is not genuine: ${problem}`)
   for (const [i, event] of events.entries()) {
     const proof = stored[i]?.proof

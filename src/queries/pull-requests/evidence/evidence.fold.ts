@@ -9,6 +9,15 @@ import type { RecordedOf } from '../../../events/handlers.ts'
 import type { ReviewFacts } from '../../../projections/models/reviews/review-facts.ts'
 import { appliedProtection, baseBranchOf, isDecidedStatus, mergeIn, type Pull } from './decided-merge.fold.ts'
 
+/** Whether an event moved the base branch to the merge's commit: after the decision, or for a manual merge before it. */
+export function isMergeMove(merge: Merge, event: Recorded<DomainEvent>): event is RecordedOf<'RefsUpdated'> {
+  const { decided, merged } = merge
+  if (event.type !== 'RefsUpdated' || event.position > merged.position) return false
+  if (decided.type === 'MergeStarted' && event.position < decided.position) return false
+  const ref = `refs/heads/${baseBranchOf(merge)}`
+  return event.data.refs.some((moved) => moved.ref === ref && moved.to === merged.data.commit)
+}
+
 const factOf = ({ stream, revision, metadata }: Envelope) => ({
   stream,
   revision,
@@ -62,7 +71,7 @@ export async function evidenceOf(
 
   const scheduled =
     decision === undefined ? null : pull.schedule !== undefined && decided.metadata.credential === undefined
-  const move = events.find((event) => event.type === 'RefsUpdated')
+  const move = events.find((event) => isMergeMove(merge, event))
   const hasMoved = decided.type === 'PullRequestMerged' || decided.data.from !== merged.data.commit
   const lastPusher = pull.moved === undefined ? person(opened.data.poster) : actorOf(pull.moved)
   const reviews = pull.reviews.flatMap((review) => reviewOf(review, pull, decision?.approvals ?? null))

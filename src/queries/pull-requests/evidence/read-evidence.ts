@@ -13,6 +13,7 @@ import {
   appliedProtection,
   baseBranchOf,
   isDecidedStatus,
+  isMergeMove,
   isPullEvidence,
   type Merge,
   mergeIn,
@@ -156,7 +157,6 @@ async function moveOf(
   merge: Merge,
 ): Promise<EvidenceEvent | undefined> {
   const { decided, merged } = merge
-  const ref = `refs/heads/${baseBranchOf(merge)}`
   const isManual = decided.type === 'PullRequestMerged'
   let position: { $lt: Position } | { $gt: Position; $lt: Position } = isManual
     ? { $lt: merged.position }
@@ -170,11 +170,7 @@ async function moveOf(
       services,
       documents.map((document) => document.position),
     )
-    const found = events.findLast(
-      ({ event }) =>
-        event.type === 'RefsUpdated' &&
-        event.data.refs.some((moved) => moved.ref === ref && moved.to === merged.data.commit),
-    )
+    const found = events.findLast(({ event }) => isMergeMove(merge, event))
     const oldest = documents.at(-1)
     if (found !== undefined || oldest === undefined || documents.length < CHUNK) return found
     position = { ...position, $lt: oldest.position }

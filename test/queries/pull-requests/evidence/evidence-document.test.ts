@@ -7,7 +7,12 @@ import {
   isEvidenceDocument,
 } from '../../../../src/api/pull-requests/evidence-document.ts'
 import { canonicalJson } from '../../../../src/domain/canonical-json.ts'
-import { formatVerifierKey } from '../../../../src/domain/transparency/signed-note.ts'
+import {
+  formatVerifierKey,
+  signNote,
+  verifierKeyOf,
+} from '../../../../src/domain/transparency/signed-note.ts'
+import type { RecordedEvent } from '../../../../src/events/store/event-store.ts'
 import { signCheckpoint } from '../../../../src/processes/log-checkpoints.ts'
 import { openLogTree } from '../../../../src/projections/installation/log-tree.ts'
 import { documentProblem } from '../../../../src/queries/pull-requests/evidence/check-document.ts'
@@ -44,15 +49,15 @@ async function merged(t: Parameters<typeof repository>[0], name: string) {
   const { branch, open, merge, protect, postStatus, call } = own
   await protect('main', { enable_status_check: true, status_check_contexts: ['ci'], required_approvals: 1 })
   const head = await branch('topic', { a: 'a' })
-  const index = await open('topic', { body: 'Xq7BODY' })
+  const index = await open('topic', { body: 'Xq7:BODY' })
   await postStatus(head, 'success')
-  await call('bob', 'POST', `issues/${index}/comments`, { body: 'Xq7COMMENT' })
+  await call('bob', 'POST', `issues/${index}/comments`, { body: 'Xq7:COMMENT' })
   const { body } = await call('carol', 'POST', `pulls/${index}/reviews`, {
     event: 'REQUEST_CHANGES',
-    body: 'Xq7NO',
+    body: 'Xq7:NO',
   })
-  await call('alice', 'POST', `pulls/${index}/reviews/${body.id}/dismissals`, { message: 'Xq7SETTLED' })
-  await call('carol', 'POST', `pulls/${index}/reviews`, { event: 'APPROVED', body: 'Xq7YES' })
+  await call('alice', 'POST', `pulls/${index}/reviews/${body.id}/dismissals`, { message: 'Xq7:SETTLED' })
+  await call('carol', 'POST', `pulls/${index}/reviews`, { event: 'APPROVED', body: 'Xq7:YES' })
   if ((await merge(index, {}, 'bob')).status !== 200) throw new Error('it is not merged')
   const fetchDocument = async () => {
     const answer = await call('alice', 'GET', `pulls/${index}/evidence?format=document`)
@@ -91,7 +96,7 @@ t.test('evidence.3: canonical JSON with the stored events and a proof of each', 
     t.ok(types.includes(type), type)
   }
   t.notOk(types.includes('CommentAdded'))
-  t.notMatch(text, 'Xq7', 'texts are sealed')
+  t.notMatch(text, 'Xq7:', 'texts are sealed')
   t.ok(document.omitted.length > 0, 'comments are named by their hashes')
   t.equal(await documentProblem(document, key), undefined)
 })
@@ -214,6 +219,71 @@ t.test('evidence.4: tampering is detected', async (t) => {
     t.equal(problem, 'its facts do not follow from its events')
   })
 
+  t.test('evidence.4: events in another order than that of the log', async (t) => {
+    const late = await change((document) => {
+      const dismissed = eventOf(document, 'ReviewDismissed')
+      document.events = [...document.events.filter((event) => event !== dismissed), dismissed]
+    })
+    t.match(late, /is not in the order of the log$/)
+    const moved = await change((document) => {
+      const status = eventOf(document, 'CommitStatusPosted')
+      const last = document.events.at(-1)
+      document.events = [...document.events.filter((event) => event !== status), status]
+      status.position = (last?.position ?? 0) + 1
+    })
+    t.match(moved, /is not in the order of the log$/, 'a position is not part of the hash')
+    const twice = await change(({ events }) => {
+      const [first] = events
+      if (first !== undefined) events.unshift(first)
+    })
+    t.match(twice, /is not in the order of the log$/)
+  })
+
+  t.test('evidence.4: another move of the repository instead of the one of the merge', async (t) => {
+    const { fetchDocument, branch } = await merged(t, 'pushed')
+    await branch('later', { b: 'b' })
+    await sign()
+    const document = documentIn(await fetchDocument())
+    const move = document.events.find(({ type }) => type === 'RefsUpdated')
+    const others: RecordedEvent[] = []
+    for await (const event of stored.readStream(move?.stream ?? '')) {
+      if (event.type === 'RefsUpdated' && event.revision < (move?.revision ?? 0)) others.push(event)
+    }
+    const other = others.at(-1)
+    if (other === undefined || move === undefined) throw new Error('no other move')
+    const { stream, revision, position, id, type } = other
+    const found = await checkpoints.inclusionProof(position)
+    document.events = document.events.map((event) =>
+      event === move
+        ? {
+            ...{ stream, revision, position, id, type },
+            ...{ data: JSON.stringify(other.data), metadata: JSON.stringify(other.metadata) },
+            proof: found === undefined ? null : { index: found.index, hashes: [...found.hashes] },
+          }
+        : event,
+    )
+    document.events.sort((a, b) => a.position - b.position)
+    const { merge } = document.facts
+    if (merge.move !== null) {
+      const event = { stream, revision, hash: other.metadata.hash ?? null }
+      merge.move = { ...merge.move, event, at: other.metadata.at }
+    }
+    t.equal(await documentProblem(document, key), 'its facts do not follow from its events')
+  })
+
+  t.test('evidence.4: a checkpoint of another log by the same key', async (t) => {
+    const { privateKey } = signer
+    const other = { name: 'other.example.org', publicKey: key.publicKey }
+    const relabeled = verifierKeyOf(other.name, other.publicKey)
+    const document = documentIn(text)
+    const [noteText = ''] = (document.checkpoint ?? '').split('\n\n')
+    document.checkpoint = signNote(`${noteText}\n`, other.name, privateKey)
+    t.equal(
+      await documentProblem(document, relabeled),
+      'its checkpoint is not genuine: it is of the log git.example.org/mergelog, but the key signs other.example.org',
+    )
+  })
+
   t.test('evidence.4: an event that is left out, or of another pull request', async (t) => {
     const without = await change((document) => {
       document.events = document.events.filter(({ type }) => type !== 'ReviewDismissed')
@@ -262,11 +332,11 @@ t.test('evidence.4: mergelog evidence fetches it, and checks it without a server
   t.match(await mergelog(['evidence', '--check', file, '--key', keyFile]), {
     code: 0,
     stdout:
-      /^Genuine alice\/terminal#1, merged by bob at .*\nThe hashes of \d+ events match.*\n\d+ other events .*\nThe log of git\.example\.org\/mergelog has these events/,
+      /^Genuine: pull request 1, merged by bob at .*\nIts events are those of the stream pull-\S+\. No event proves the name of the repository, alice\/terminal\.\nThe hashes of \d+ events match.*\n\d+ other events .*\nThe log of git\.example\.org\/mergelog has these events/,
   })
   t.match(
     (await mergelog(['evidence', '--check', file])).stdout,
-    /signature of the checkpoint was not checked/,
+    /^Consistent: [\s\S]*signature of the checkpoint was not checked/,
   )
 
   const document = documentIn(await fetchDocument())
