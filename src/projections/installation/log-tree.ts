@@ -101,7 +101,9 @@ export function openLogTree(store: ReadStore, events: Pick<EventStore, 'readAll'
     } catch (error) {
       if (!(error instanceof LogTreeIncomplete)) throw error
     }
-    await Promise.all([store.clear(heads), store.clear(tiles)])
+    // The head comes last: without it, tiles that a crash left would stay in the next tree.
+    await store.clear(tiles)
+    await store.clear(heads)
     return { head: undefined, open: [] }
   }
 
@@ -149,9 +151,10 @@ export function openLogTree(store: ReadStore, events: Pick<EventStore, 'readAll'
         size += batch.length
         from = last.position
         const end: Head = { size, position: from, hash: last.metadata.hash ?? '' }
-        // The head comes last: after a crash in between, the tiles have more hashes than it counts.
-        changes.push({ op: 'put', collection: heads, id: HEAD, position: from, body: end })
+        // MongoDB writes two collections at the same time. The head comes last: after a crash in between, the tiles have
+        // more hashes than it counts.
         await store.apply(changes, new Map())
+        await store.apply([{ op: 'put', collection: heads, id: HEAD, position: from, body: end }], new Map())
         if (batch.length < BATCH) return size
         await delay(PAUSE_MS, undefined, { signal })
       }

@@ -137,14 +137,22 @@ t.test(
           await tree.prepare()
           for (const { grow, crash } of steps) {
             log.events = events.slice(0, Math.min(log.events.length + grow, events.length))
-            /** Writes only the first changes, as a crash leaves them in MongoDB. */
+            let left = crash
+            /** Writes only the first changes, as a crash leaves them in MongoDB, where collections have no order. */
             const crashing: ReadStore = {
               ...store,
               async apply(changes, checkpoints) {
                 const all: Change[] = []
                 if (Symbol.iterator in changes) all.push(...changes)
-                await store.apply(all.slice(0, crash), checkpoints)
-                if (crash < all.length) throw new Error('killed')
+                all.sort((a, b) => b.collection.name.localeCompare(a.collection.name))
+                await store.apply(all.slice(0, left), checkpoints)
+                if (left < all.length) throw new Error('killed')
+                left -= all.length
+              },
+              async clear(collection) {
+                if (left === 0) throw new Error('killed')
+                left -= 1
+                await store.clear(collection)
               },
             }
             await openLogTree(crashing, log)
@@ -178,6 +186,50 @@ t.test('log tree: a log that was restored or replaced gets a new tree', async (t
     t.equal(text(await rootOf(events.length, tree.nodeReader())), rootsOf(events).at(-1))
     t.equal(await tree.indexOf(eventAt(500).position), events.length > 500 ? 500 : undefined)
   }
+})
+
+t.test('log tree: a crash while the tree of another log is removed leaves nothing of it', async (t) => {
+  const store = openStore(t)
+  const log = fakeLog(eventsOf(600))
+  await openLogTree(store, log).prepare()
+  await openLogTree(store, log).extend(signal)
+  log.events = eventsOf(300, 'b')
+  let cleared = 0
+  const crashing: ReadStore = {
+    ...store,
+    async clear(collection) {
+      if (cleared > 0) throw new Error('killed')
+      cleared += 1
+      await store.clear(collection)
+    },
+  }
+  await t.rejects(openLogTree(crashing, log).extend(signal), { message: 'killed' })
+  const tree = openLogTree(store, log)
+  t.equal(await tree.extend(signal), 300)
+  t.equal(text(await rootOf(300, tree.nodeReader())), rootsOf(log.events).at(-1))
+  t.equal(await tree.indexOf(eventAt(500).position), undefined)
+})
+
+t.test('log tree: the head is written after the tiles', async (t) => {
+  const store = openStore(t)
+  const written: string[][] = []
+  const watched: ReadStore = {
+    ...store,
+    async apply(changes, checkpoints) {
+      const all: Change[] = []
+      if (Symbol.iterator in changes) all.push(...changes)
+      written.push([...new Set(all.map(({ collection }) => collection.name))])
+      await store.apply(all, checkpoints)
+    },
+  }
+  const tree = openLogTree(watched, fakeLog(eventsOf(300)))
+  await tree.prepare()
+  await tree.extend(signal)
+  t.same(
+    written,
+    [['log_tiles'], ['log_tree']],
+    'MongoDB writes the collections of one call at the same time',
+  )
 })
 
 t.test('log tree: the same on MongoDB, also of another log', async (t) => {
