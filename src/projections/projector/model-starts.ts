@@ -106,7 +106,8 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       for (const event of batch) gaps.next(event)
       if (position < endAtStart) return
       const lacks = gaps.found()
-      if (lacks.length > 0) log.warn({ lacks }, `the log, and so the read models, lack: ${lacks.join('; ')}`)
+      if (lacks.length > 0)
+        log.warn({ lacks }, `the log lacks, and so do the read models: ${lacks.join('; ')}`)
       gaps = undefined
     },
   }
