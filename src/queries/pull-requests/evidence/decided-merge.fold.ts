@@ -169,3 +169,12 @@ export function isDecidedStatus(
 /** Returns the branch that the merge went into. */
 export const baseBranchOf = ({ decided, pull }: Merge): string =>
   decided.type === 'MergeStarted' ? decided.data.baseBranch : pull.base.branch
+
+/** Whether an event moved the base branch to the merge's commit: after the decision, or for a manual merge before it. */
+export function isMergeMove(merge: Merge, event: Recorded<DomainEvent>): event is RecordedOf<'RefsUpdated'> {
+  const { decided, merged } = merge
+  if (event.type !== 'RefsUpdated' || event.position > merged.position) return false
+  if (decided.type === 'MergeStarted' && event.position < decided.position) return false
+  const ref = `refs/heads/${baseBranchOf(merge)}`
+  return event.data.refs.some((moved) => moved.ref === ref && moved.to === merged.data.commit)
+}

@@ -7,16 +7,14 @@ import type { AccountRef } from '../../../events/catalog/parts.ts'
 import type { DomainEvent, Envelope, Recorded } from '../../../events/domain-events.ts'
 import type { RecordedOf } from '../../../events/handlers.ts'
 import type { ReviewFacts } from '../../../projections/models/reviews/review-facts.ts'
-import { appliedProtection, baseBranchOf, isDecidedStatus, mergeIn, type Pull } from './decided-merge.fold.ts'
-
-/** Whether an event moved the base branch to the merge's commit: after the decision, or for a manual merge before it. */
-export function isMergeMove(merge: Merge, event: Recorded<DomainEvent>): event is RecordedOf<'RefsUpdated'> {
-  const { decided, merged } = merge
-  if (event.type !== 'RefsUpdated' || event.position > merged.position) return false
-  if (decided.type === 'MergeStarted' && event.position < decided.position) return false
-  const ref = `refs/heads/${baseBranchOf(merge)}`
-  return event.data.refs.some((moved) => moved.ref === ref && moved.to === merged.data.commit)
-}
+import {
+  appliedProtection,
+  baseBranchOf,
+  isDecidedStatus,
+  isMergeMove,
+  mergeIn,
+  type Pull,
+} from './decided-merge.fold.ts'
 
 const factOf = ({ stream, revision, metadata }: Envelope) => ({
   stream,
