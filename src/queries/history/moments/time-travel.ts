@@ -48,6 +48,8 @@ const WITHOUT_PAST: readonly RegExp[] = [
   /^\/issues\/:index\/subscriptions/,
   /^\/(?:issues|pulls)\/:index\/history$/,
   /\/replay(?:\/diff)?$/,
+  // The evidence of a merge is of its own moment.
+  /^\/(?:pulls\/:index\/)?evidence$/,
 ]
 
 const OF_REPOSITORY = '/api/v1/repos/:owner/:repo'

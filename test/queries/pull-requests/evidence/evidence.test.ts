@@ -294,6 +294,10 @@ t.test('evidence.1: a pull request that is not merged gives 404', async (t) => {
   await close(index)
   t.match(await call('alice', 'GET', `pulls/${index}/evidence`), { status: 404, message })
   t.equal((await call('alice', 'GET', 'pulls/99/evidence')).status, 404)
+  const past = 'at: this route cannot show the past'
+  for (const path of [`pulls/${index}/evidence`, 'evidence']) {
+    t.match(await call('alice', 'GET', `${path}?at=2026-01-01`), { status: 422, message: past })
+  }
 })
 
 t.test(
