@@ -30,7 +30,7 @@ import { createDiskUsage } from '../projections/installation/disk-usage.ts'
 import { openLogTree } from '../projections/installation/log-tree.ts'
 import { createLiveEvents } from '../projections/live/live-events.ts'
 import { createWebhookDeliveries } from '../projections/models/webhooks/webhook-deliveries.fold.ts'
-import { momentsDirectory } from '../projections/moments/builder.ts'
+import { ownMomentsDirectory } from '../projections/moments/builder.ts'
 import type { AroundBatch } from '../projections/projector/batch-writer.ts'
 import { READ_MODELS } from '../projections/views/views.ts'
 import { createMoments } from '../queries/history/moments/moments.ts'
@@ -150,13 +150,10 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   let publicUrl = config.publicUrl ?? ''
   const diskUsage = createDiskUsage(readStore)
   const historyCaches = createHistoryCaches(events)
-  const shared = momentsDirectory(config.dataDir)
+  const directory = await retryStartup(() => ownMomentsDirectory(config.dataDir, nodes))
   const moments = await createMoments(
     { events, views, diskUsage, historyCaches, publicUrl: () => publicUrl },
-    {
-      directory: isShared(config) ? join(shared, config.nodeName) : shared,
-      deadlineMs: config.readTimeoutMs,
-    },
+    { directory, deadlineMs: config.readTimeoutMs },
   )
   const services: Services = {
     config,

@@ -1,5 +1,4 @@
 /** `mergelog erase`: erases texts of an issue or a pull request, with or without a running server. */
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { pino } from 'pino'
@@ -9,7 +8,7 @@ import { dryRunErasure, eraseTexts } from '../../commands/issues/erasures/erase.
 import type { ErasurePreview } from '../../commands/issues/erasures/erasure.decider.ts'
 import { type Config, isShared, loadConfig } from '../../config/config.ts'
 import { pathNumber } from '../../http/requests/path-number.ts'
-import { momentsDirectory } from '../../projections/moments/builder.ts'
+import { ownMomentsDirectory } from '../../projections/moments/builder.ts'
 import { createProjector } from '../../projections/projector/projector.ts'
 import { createRebuild } from '../../projections/projector/rebuild.ts'
 import { READ_MODELS } from '../../projections/views/views.ts'
@@ -124,7 +123,7 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
       // A server that was killed leaves its moments.
       moments: {
         forget: async () => {
-          if (!isShared(config)) await rm(momentsDirectory(config.dataDir), { recursive: true, force: true })
+          await ownMomentsDirectory(config.dataDir, nodes)
         },
       },
     }

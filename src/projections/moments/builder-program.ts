@@ -1,5 +1,6 @@
 /** The thread program of `builder.ts`: folds events into the files of moments. */
-import { copyFileSync, existsSync, renameSync, statSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, renameSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { LOG_START, type RecordedEvent } from '../../events/store/event-store.ts'
 import { serveInOrder } from '../../storage/request-thread.ts'
 import { type Bytes, connect, type Sqlite, selectColumn } from '../../storage/sqlite/sqlite.ts'
@@ -68,6 +69,8 @@ function createEmpty(file: string): void {
 }
 
 function begin({ file, from, empty }: Extract<BuilderStep, { kind: 'begin' }>): void {
+  // Another node removes the directory when this one was fenced out for a while.
+  mkdirSync(dirname(file), { recursive: true })
   if (from === undefined && !existsSync(empty)) createEmpty(empty)
   copyFileSync(from ?? empty, file)
   builds.set(file, opened(file))

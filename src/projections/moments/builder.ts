@@ -1,7 +1,9 @@
 /** Builds the files of moments in a thread: read stores that no event changes any more. */
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Membership } from '../../events/nodes/nodes.ts'
 import { type RecordedEvent, StoreUnavailable } from '../../events/store/event-store.ts'
+import { namesIn } from '../../storage/disk.ts'
 import { type RequestThread, startRequestThread } from '../../storage/request-thread.ts'
 import type { ModelGroup } from './moment-models.ts'
 
@@ -34,6 +36,21 @@ export interface MomentBuilder {
 
 /** The directory of the moments of all nodes. */
 export const momentsDirectory = (dataDir: string) => join(dataDir, 'moments')
+
+/**
+ * Returns a directory for the moments of this start of a node, and removes those of nodes that are gone. Names of nodes would
+ * not do: two nodes of one DATA_DIR may have the same, and each would remove and overwrite the files of the other.
+ */
+export async function ownMomentsDirectory(
+  dataDir: string,
+  { self, isGone }: Pick<Membership, 'self' | 'isGone'>,
+): Promise<string> {
+  const directory = momentsDirectory(dataDir)
+  for (const name of await namesIn(directory)) {
+    if (await isGone(name)) await rm(join(directory, name), { recursive: true, force: true })
+  }
+  return join(directory, self().id)
+}
 
 /** Time without a build after which the thread ends, in milliseconds. */
 const IDLE_MS = 30_000

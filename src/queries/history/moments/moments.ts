@@ -7,7 +7,7 @@ import { coalesce } from '../../../concurrency/coalesce.ts'
 import { coalesceWithSlots } from '../../../concurrency/coalesce-with-slots.ts'
 import { currentWorkKey, currentWorkSignal } from '../../../concurrency/event-loop.ts'
 import { createSemaphore } from '../../../concurrency/semaphore.ts'
-import { LOG_START } from '../../../events/store/event-store.ts'
+import { LOG_START, StoreUnavailable } from '../../../events/store/event-store.ts'
 import { createMomentBuilder } from '../../../projections/moments/builder.ts'
 import type { ReadStore } from '../../../projections/store/read-store.ts'
 import { openSqliteReadStore } from '../../../projections/store/sqlite/sqlite.ts'
@@ -153,6 +153,10 @@ export async function createMoments(
       const range = { after: start?.position ?? LOG_START, upTo: point.position }
       const parts = momentParts(services, subject, range, client)
       return kept(await builder.build(start?.file, parts), { subject, ...point }, before, false)
+    } catch (error) {
+      // Its file may be missing or damaged.
+      if (start !== undefined && error instanceof StoreUnavailable) built.delete(keyOf(subject, start))
+      throw error
     } finally {
       release?.()
     }

@@ -1,7 +1,8 @@
 /** Reads of the past over HTTP: `?at=` and the header `Mergelog-At`. */
-import { readdir } from 'node:fs/promises'
+import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { ownMomentsDirectory } from '../../../../src/projections/moments/builder.ts'
 import { wantedMomentIn } from '../../../../src/queries/history/moments/time-travel.ts'
 import { startTestServer, type TestServer } from '../../../start-server.ts'
 
@@ -36,6 +37,12 @@ function clientOf(server: TestServer) {
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`)
   }
   return { call, get, must, last: () => server.services.events.lastPosition() }
+}
+
+/** The names of the files of moments. */
+async function filesIn(dataDir: string): Promise<string[]> {
+  const entries = await readdir(join(dataDir, 'moments'), { recursive: true, withFileTypes: true })
+  return entries.filter((entry) => entry.isFile()).map(({ name }) => name)
 }
 
 /** A repository with an issue, and the moment after it. Then it changes. */
@@ -258,8 +265,7 @@ t.test('erased texts stay erased in the past, and cached moments with them are r
   t.equal(server.services.moments.cached().moments, 2)
   await must('alice', 'POST', `${REPO}/issues/4/erase`, { all: true })
   t.same(server.services.moments.cached(), { moments: 0, bytes: 0 })
-  const files = await readdir(join(server.dataDir, 'moments'))
-  t.same(files, ['empty.db'])
+  t.same(await filesIn(server.dataDir), ['empty.db'])
   t.match((await get(`${REPO}/issues/4?at=@${position}`)).body, { body: /erased by alice/ })
   t.same((await get(`${REPO}/issues?q=Xq7SECRET&at=@${position}`)).body, [])
 })
@@ -268,7 +274,25 @@ t.test('the files of moments are removed when the server stops', async (t) => {
   const dataDir = t.testdir()
   const { server, get, position } = await changed(t, { DATA_DIR: dataDir })
   t.equal((await get(`${REPO}?at=@${position}`)).status, 200)
-  t.ok((await readdir(join(dataDir, 'moments'))).length > 1)
+  t.ok((await filesIn(dataDir)).length > 1)
   await server.stop()
-  t.notOk((await readdir(dataDir)).includes('moments'))
+  t.same(await filesIn(dataDir), [])
+})
+
+t.test('a moment is built again after its file was lost', async (t) => {
+  const { server, get, must, position, last } = await changed(t)
+  t.equal((await get(`${REPO}?at=@${position}`)).status, 200)
+  const later = await last()
+  await must('alice', 'POST', `${REPO}/issues`, { title: 'more' })
+  await rm(join(server.dataDir, 'moments'), { recursive: true })
+  t.equal((await get(`${REPO}?at=@${later}`)).status, 503, 'it continues from the file of another moment')
+  t.match(await get(`${REPO}/issues/3?at=@${later}`), { status: 200, body: { title: 'renamed' } })
+})
+
+t.test('a start of a node removes the moments of nodes that are gone, and no other ones', async (t) => {
+  const dataDir = t.testdir({ moments: { gone: { '1.db': '' }, other: { '1.db': '' } } })
+  // Two nodes may have the same name.
+  const nodes = { self: () => ({ id: 'own', name: 'host' }), isGone: async (id: string) => id === 'gone' }
+  t.equal(await ownMomentsDirectory(dataDir, nodes), join(dataDir, 'moments', 'own'))
+  t.same(await readdir(join(dataDir, 'moments')), ['other'])
 })
