@@ -240,7 +240,7 @@ t.test('issues.edit.4: closing with open dependencies gives 412, and changes not
   await depends(1, 3)
   await edit(3, { state: 'closed' })
   const refused = await edit(1, { state: 'closed', title: 'No' })
-  t.match(refused, { status: 412, body: { message: /still open/, errors: ['#2'] } })
+  t.match(refused, { status: 412, body: { message: /open issues/, errors: ['#2'] } })
   t.match(await get(1), { title: 'First', state: 'open' })
   t.equal((await edit(1, { state: 'open' })).status, 201)
   await edit(2, { state: 'closed' })
