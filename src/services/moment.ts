@@ -25,7 +25,7 @@ export interface Moment extends MomentPoint {
 }
 
 /** A moment whose documents stay readable until it is released. */
-export interface OpenMoment extends Moment {
+interface OpenMoment extends Moment {
   release(): void
 }
 

@@ -29,7 +29,7 @@ export interface MomentLimits {
   waiting: number
 }
 
-export const MOMENT_LIMITS: MomentLimits = { count: 12, bytes: 1024 ** 3, builds: 2, waiting: 64 }
+const MOMENT_LIMITS: MomentLimits = { count: 12, bytes: 1024 ** 3, builds: 2, waiting: 64 }
 
 /** Time without a long read after which its thread ends, in milliseconds. */
 const IDLE_READER_MS = 10_000
