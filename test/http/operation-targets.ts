@@ -24,11 +24,8 @@ const INSTEAD: Readonly<Record<string, (place: Place, world: World) => Promise<P
     const body = { old_password: passwordOf(login), new_password: 'another password' }
     return { login, call: { body } }
   },
-  'get /api/v1/repos/{owner}/{repo}/pulls/{index}/merge': async ({ make, must, base }) => {
-    const index = await make.pull()
-    await must('alice', 'POST', `${base}/pulls/${index}/merge`, { Do: 'merge' })
-    return { call: { path: { index } } }
-  },
+  'get /api/v1/repos/{owner}/{repo}/pulls/{index}/merge': mergedPull,
+  'get /api/v1/repos/{owner}/{repo}/pulls/{index}/evidence': mergedPull,
   'get /sdk/upgrade/v1beta1/upgraded_consensus_state/{last_height}': async ({ must, next }) => {
     const last_height = next()
     const body = { upgraded_consensus_state: 'AA==' }
@@ -43,6 +40,12 @@ const INSTEAD: Readonly<Record<string, (place: Place, world: World) => Promise<P
   'patch /api/v1/repos/{owner}/{repo}': async ({ another }) => ({
     call: { path: await another(), body: { private: true } },
   }),
+}
+
+async function mergedPull({ make, must, base }: Place): Promise<Partial<Target>> {
+  const index = await make.pull()
+  await must('alice', 'POST', `${base}/pulls/${index}/merge`, { Do: 'merge' })
+  return { call: { path: { index } } }
 }
 
 const roles = [ROLES.admin, ROLES['site admin'], ...Object.values(ROLES)]
