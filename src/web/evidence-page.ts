@@ -80,8 +80,7 @@ function mergeFacts(
   { who, commit, orHidden }: Context,
 ): [name: string, value: string][] {
   const { access, through, credential, move, base_commit } = merge
-  const permission =
-    access === null ? null : html`${access}, as ${through === null ? 'nobody' : GRANTS[through]}`
+  const permission = access === null || through === null ? null : html`${access}, as ${GRANTS[through]}`
   return [
     [
       'Merged by',

@@ -39,7 +39,7 @@ interface Period {
   before?: number
 }
 
-/** @throws Refused (unprocessable) for a text that is no time, and for a period that ends before it begins */
+/** @throws Refused (unprocessable) for an invalid time, and for a period that ends before it begins */
 function periodOf({ from, to }: { from?: string; to?: string }): Period {
   const since = timeIn('from', from, (text) =>
     instantOf(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text),
