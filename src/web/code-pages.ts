@@ -41,7 +41,8 @@ import {
   totalText,
 } from './components.ts'
 import { renderedDiff } from './diff.ts'
-import { count, shortId } from './format.ts'
+import { addressWith, count, shortId } from './format.ts'
+import { fixedTargetOf } from './links.ts'
 import { type Frame, frameOf, sendRepositoryPage } from './repository-frame.ts'
 import { addressAt, pathLinks, type SourcePlace, sourceAt } from './source.ts'
 
@@ -152,6 +153,8 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
       pageRoute('repository', { params: RepositoryParams }),
       async (request, reply) => {
         const { owner, repo } = request.params
+        const target = fixedTargetOf(`/${owner}/${repo}`)
+        if (target !== undefined) return reply.redirect(basePath(services.publicUrl()) + target, 302)
         if (repo.endsWith('.git')) {
           // From the names, because a browser takes a path that begins with two slashes for another host.
           if (owner === '') throw new Refused(refuse.notFound('repository not found'))
@@ -212,7 +215,7 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
         const address = addressAt(place, 'commits', place.path)
         return sendRepositoryPage(reply, frame, 'commits', {
           title: `Commits of ${place.commit.name}`,
-          main: html`<h1>Commits</h1><div class="head">!${await refSelector(frame, place.commit)}!${pathLinks(place)}</div>!${listBox(totalText(total, 'commit'), rows, emptyState('No commit has this path'))}!${pagination({ ...page, total }, (to) => `${address}?page=${to}`)}`,
+          main: html`<h1>Commits</h1><div class="head">!${await refSelector(frame, place.commit)}!${pathLinks(place)}</div>!${listBox(totalText(total, 'commit'), rows, emptyState('No commit has this path'))}!${pagination({ ...page, total }, (to) => addressWith(address, request.query, { page: `${to}` }))}`,
         })
       },
     )
@@ -280,7 +283,7 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
         })
         return sendRepositoryPage(reply, frame, 'code', {
           title: 'Branches',
-          main: html`<h1>Branches</h1>!${listBox(totalText(total, 'branch'), rows, emptyState('There are no branches yet'))}!${pagination({ ...page, total }, (to) => `${path}/branches?page=${to}`)}`,
+          main: html`<h1>Branches</h1>!${listBox(totalText(total, 'branch'), rows, emptyState('There are no branches yet'))}!${pagination({ ...page, total }, (to) => addressWith(`${path}/branches`, request.query, { page: `${to}` }))}`,
         })
       },
     )
@@ -303,7 +306,7 @@ export function codePages(services: Services): FastifyPluginAsyncTypebox {
         })
         return sendRepositoryPage(reply, frame, 'code', {
           title: 'Tags',
-          main: html`<h1>Tags</h1>!${listBox(totalText(total, 'tag'), rows, emptyState('There are no tags yet'))}!${pagination({ ...page, total }, (to) => `${path}/tags?page=${to}`)}`,
+          main: html`<h1>Tags</h1>!${listBox(totalText(total, 'tag'), rows, emptyState('There are no tags yet'))}!${pagination({ ...page, total }, (to) => addressWith(`${path}/tags`, request.query, { page: `${to}` }))}`,
         })
       },
     )

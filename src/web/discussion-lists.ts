@@ -34,10 +34,8 @@ import {
   time,
   totalText,
 } from './components.ts'
-import { count } from './format.ts'
+import { addressWith, count, type Query } from './format.ts'
 import { type Frame, frameOf, sendRepositoryPage } from './repository-frame.ts'
-
-type Query = Readonly<Record<string, string | readonly string[] | undefined>>
 
 const PullPageQuery = Type.Object({
   ...PullListQuery.properties,
@@ -55,15 +53,6 @@ const SORT_NAMES: Readonly<Record<string, string>> = {
 
 /** How many labels and milestones a form offers. */
 const OFFERED = 100
-
-/** The address of a list with a changed query. Empty parameters are left out. */
-export function addressWith(path: string, query: Query, changes: Query): string {
-  const search = new URLSearchParams()
-  for (const [name, value] of Object.entries({ ...query, ...changes })) {
-    for (const one of [value ?? []].flat()) if (one !== '') search.append(name, one)
-  }
-  return search.size === 0 ? path : `${path}?${search}`
-}
 
 /** What a row shows of an issue or a pull request. */
 type Discussion = Pick<

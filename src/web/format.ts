@@ -52,3 +52,15 @@ export function bytesText(bytes: number): string {
   const [unit = ''] = UNITS.slice(power)
   return power === 0 ? count(bytes, 'byte') : `${(bytes / 1024 ** power).toFixed(1)} ${unit}`
 }
+
+/** A query as it was parsed: a parameter may be repeated. */
+export type Query = Readonly<Record<string, string | readonly string[] | undefined>>
+
+/** The address of a list with a changed query. Empty parameters are left out. */
+export function addressWith(path: string, query: Query, changes: Query): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries({ ...query, ...changes })) {
+    for (const one of [value ?? []].flat()) if (one !== '') search.append(name, one)
+  }
+  return search.size === 0 ? path : `${path}?${search}`
+}

@@ -29,9 +29,10 @@ import {
   time,
   totalText,
 } from './components.ts'
-import { addressWith, discussionRow, ofIssue } from './discussion-lists.ts'
-import { count } from './format.ts'
+import { discussionRow, ofIssue } from './discussion-lists.ts'
+import { addressWith, count } from './format.ts'
 import { documentOf } from './layout.ts'
+import { fixedTargetOf } from './links.ts'
 import { HTML } from './pages.ts'
 import { siteOf } from './repository-frame.ts'
 
@@ -147,6 +148,8 @@ export function homeRoutes(services: Services): FastifyPluginAsyncTypebox {
       pageRoute('repository', { params: Type.Object({ owner: Type.String() }), querystring: ListQuery }),
       async (request, reply) => {
         const site = siteOf(services, request)
+        const target = fixedTargetOf(`/${request.params.owner}`)
+        if (target !== undefined) return reply.redirect(site.base + target, 302)
         const account = await accountNamed(services, request.params.owner)
         if (!canSee(account, request.requester)) throw notFoundIn(views.accounts, 'user not found')
         const { login, fullName, description, location, website, kind } = account

@@ -34,14 +34,18 @@ function lengthWithoutSlashes(path: string): number {
   return length
 }
 
+/** Returns the target of a path that belongs to no owner. */
+export const fixedTargetOf = (path: string): string | undefined =>
+  FIXED_TARGETS[path.slice(0, lengthWithoutSlashes(path))]
+
 /**
  * Returns the target of a page's path; undefined when Gitea has no such page. It does not depend on the existence of
  * the repository, so it does not reveal that.
  */
 export function targetOf(path: string): string | undefined {
+  const fixed = fixedTargetOf(path)
+  if (fixed !== undefined) return fixed
   const page = path.slice(0, lengthWithoutSlashes(path))
-  const own = FIXED_TARGETS[page]
-  if (own !== undefined) return own
   const [, owner = ''] = page.split('/', 2)
   // `true` also allows the reserved name of the first account.
   if (loginProblem(owner, true) !== undefined) return undefined

@@ -35,8 +35,7 @@ import {
   time,
   totalText,
 } from './components.ts'
-import { addressWith } from './discussion-lists.ts'
-import { bytesText, day } from './format.ts'
+import { addressWith, bytesText, day } from './format.ts'
 import { type Frame, frameOf, sendRepositoryPage } from './repository-frame.ts'
 import { type ShowText, showTexts } from './shown-texts.ts'
 
@@ -98,7 +97,7 @@ export function planningPages(services: Services): FastifyPluginAsyncTypebox {
         }))
         return sendRepositoryPage(reply, frame, 'issues', {
           title: 'Labels',
-          main: html`<h1>Labels</h1>!${listBox(totalText(total, 'label'), rows, emptyState('There are no labels yet'))}!${pagination({ ...page, total }, (to) => `${path}/labels?page=${to}`)}`,
+          main: html`<h1>Labels</h1>!${listBox(totalText(total, 'label'), rows, emptyState('There are no labels yet'))}!${pagination({ ...page, total }, (to) => addressWith(`${path}/labels`, request.query, { page: `${to}` }))}`,
         })
       },
     )
@@ -168,7 +167,7 @@ export function planningPages(services: Services): FastifyPluginAsyncTypebox {
         }
         return sendRepositoryPage(reply, frame, 'releases', {
           title: 'Releases',
-          main: html`<div class="head"><h1>Releases</h1><span class="end choices"><a href="${path}/tags">Tags</a></span></div>!${boxes.length === 0 ? emptyState('There are no releases yet') : boxes}!${pagination({ ...page, total }, (to) => `${path}/releases?page=${to}`)}`,
+          main: html`<div class="head"><h1>Releases</h1><span class="end choices"><a href="${path}/tags">Tags</a></span></div>!${boxes.length === 0 ? emptyState('There are no releases yet') : boxes}!${pagination({ ...page, total }, (to) => addressWith(`${path}/releases`, request.query, { page: `${to}` }))}`,
         })
       },
     )

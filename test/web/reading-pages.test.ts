@@ -55,6 +55,10 @@ t.test('programs get from these paths what they got without the pages', async (t
       t.match({ status, location }, { status: 302, location: place }, `${path} ${accept}`)
     }
   }
+  for (const path of ['/api', '/api/v1', '/api/v1/']) {
+    t.match(await get(path), { status: 302, location: '/api/docs' }, `${path} in a browser`)
+  }
+  t.match(await get('/favicon.ico'), { status: 302, location: '/ui/assets/icon.svg' })
   const { text } = await get(`${REPO}?go-get=1`)
   t.match(text, 'name="go-import"', 'also where the client of Go accepts HTML')
   t.match(await get(`${REPO}.git/info/refs?service=git-upload-pack`), {
@@ -191,6 +195,7 @@ t.test('files: lines with numbers and pages, images, binary files, Markdown and 
 t.test('commits: pages, one of a path, a diff, and its texts', async (t) => {
   const all = (await get(`${REPO}/commits/branch/main?limit=2`)).text
   t.match(all, 'Page 1 of 3')
+  t.match(all, 'limit=2&#38;page=2" rel="next"')
   t.match((await get(`${REPO}/commits/branch/main/src/greet.js`)).text, '1 commit<')
   const { text } = await get(`${REPO}/commit/main`)
   t.match(text, 'Add long.txt')

@@ -71,6 +71,11 @@ export async function startSampleRepository(test: Test) {
   const pull = await app.open('topic/one', { title: 'Greet shortly', labels: [bug] }, 'bob')
   await app.branch('draft', { 'src/other.js': 'x\n' })
   await app.open('draft', { title: 'WIP: another' })
+  await app.branch('stable', { 'stable.txt': 'x\n' })
+  await app.branch('merged', { 'src/merged.js': 'x\n' })
+  const merged = await app.open('merged', { title: 'Merge me', base: 'stable' })
+  const merge = await app.merge(merged)
+  if (merge.status !== 200) throw new Error(`${merge.status} ${merge.text}`)
   const made = await pulls.server.fetch('alice', '/api/v1/user/repos', {
     method: 'POST',
     body: stringify({ name: 'blank' }),
@@ -95,7 +100,7 @@ export async function startSampleRepository(test: Test) {
     file('long.txt?page=2'),
     file('empty.txt'),
     `${repository}/commit/${tip}`,
-    `/ui/alice/greetings/pulls/${pull}`,
+    ...[`${pull}`, `${merged}`, `${merged}/evidence`].map((part) => `/ui/alice/greetings/pulls/${part}`),
   ]
   return { ...pulls, app, pull, tip, file, pages }
 }
