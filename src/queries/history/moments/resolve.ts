@@ -22,13 +22,14 @@ const KNOWN_MS = 10_000
 
 /** Creates the function `resolve` of `Moments`. `views` are present ones. */
 export function createResolve(
-  services: HistoryServices & { views: Pick<Views, 'history'> },
+  services: HistoryServices & { views: Pick<Views, 'history' | 'linkedEvents'> },
 ): Moments['resolve'] {
   const { events, views } = services
   const known = new LRUCache<string, NonNullable<Resolved>>({ max: MAX_KNOWN, ttl: KNOWN_MS })
 
   async function ofRepository(repoId: number, wanted: WantedMoment): Promise<Resolved> {
-    if (views.history.hasStopped()) {
+    // The events that a moment is made of are found by both.
+    if (views.history.hasStopped() || views.linkedEvents.hasStopped()) {
       throw new Refused(modelStopped('the read model of the history has stopped, so moments cannot be found'))
     }
     const includes =
