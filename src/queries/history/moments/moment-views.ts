@@ -21,7 +21,7 @@ import type { View } from '../../../projections/views/view.ts'
 import type { Views } from '../../../projections/views/views.ts'
 import type { MomentPoint, Subject } from '../../../services/moment.ts'
 import type { AnswerServices, HistoryServices } from '../../../services/services.ts'
-import { documentReplayer, pastDocuments, readOnce } from '../replay/past-documents.ts'
+import { documentReplayer, pastDocuments, readOnce, withoutHidden } from '../replay/past-documents.ts'
 
 type Services = AnswerServices & HistoryServices & { events: EventStore }
 
@@ -95,8 +95,8 @@ const hasHidden = ({ organizationIds, publicOrganizationIds }: AccountDocument, 
   organizationIds.includes(organizationId) && !publicOrganizationIds.includes(organizationId)
 
 /**
- * Accounts. What a user hides now is hidden in the past: addresses and memberships. Stars are counted now. Names and addresses
- * find the account that has them now.
+ * Accounts. What a user hides now is hidden in the past: addresses, memberships, and the profiles of deleted users. Names and
+ * addresses find the account that has them now.
  */
 function accountsThen(own: View<AccountDocument>, present: View<AccountDocument>): View<AccountDocument> {
   const known = new WeakMap<AccountDocument, { now: AccountDocument; shown: AccountDocument }>()
@@ -104,9 +104,8 @@ function accountsThen(own: View<AccountDocument>, present: View<AccountDocument>
   function shownAs(past: AccountDocument, now: AccountDocument): AccountDocument {
     const before = known.get(past)
     if (before?.now === now) return before.shown
-    const { email, showEmail, stars } = now
     const publicOrganizationIds = past.publicOrganizationIds.filter((id) => !hasHidden(now, id))
-    const shown = accountRules.decideBy({ ...past, email, showEmail, stars, publicOrganizationIds }, now)
+    const shown = accountRules.decideBy({ ...withoutHidden(past, now), publicOrganizationIds }, now)
     known.set(past, { now, shown })
     return shown
   }

@@ -16,7 +16,7 @@ import {
   type RepositoryDocument,
   repositoryFold,
 } from '../../../projections/models/repositories/repositories.fold.ts'
-import { accountFold } from '../../../projections/models/users/accounts.fold.ts'
+import { type AccountDocument, accountFold } from '../../../projections/models/users/accounts.fold.ts'
 import type { Fold } from '../../../projections/projector/read-model.ts'
 import type { AnswerServices, HistoryServices } from '../../../services/services.ts'
 import type { Until } from './document-at.ts'
@@ -56,6 +56,16 @@ export function readOnce<D extends object>(read: (id: string) => Promise<D | und
       return found.filter((document) => document !== undefined)
     },
   }
+}
+
+/**
+ * Returns an account of the past without what is hidden now: its address, and the profile of a deleted user. The name stays: it
+ * is in the events. Stars are counted now.
+ */
+export function withoutHidden(past: AccountDocument, now: AccountDocument): AccountDocument {
+  const { email, showEmail, stars, fullName, description, location, website } = now
+  const profile = now.deleted ? { fullName, description, location, website } : {}
+  return { ...past, email, showEmail, stars, ...profile }
 }
 
 /**
@@ -114,8 +124,7 @@ export function pastDocuments(
         (now.kind === 'user' ? userStream : organizationStream)(now.id),
         id,
       )
-      // A currently hidden address stays hidden in the past.
-      return past && { ...past, email: now.email, showEmail: now.showEmail, stars: now.stars }
+      return past && withoutHidden(past, now)
     }),
     teams: views.teams,
     usages: services.diskUsage.getMany,

@@ -279,6 +279,27 @@ t.test('the files of moments are removed when the server stops', async (t) => {
   t.same(await filesIn(dataDir), [])
 })
 
+t.test('what a user hides now is hidden in the past, and so is the profile of a deleted user', async (t) => {
+  const { get, must, last } = await changed(t)
+  const profile = { full_name: 'Carol C', location: 'Here', website: 'https://c.example', description: 'x' }
+  await must('carol', 'PATCH', '/api/v1/user/settings', { ...profile, hide_email: false })
+  await must('alice', 'PUT', `${REPO}/collaborators/carol`, { permission: 'read' })
+  await must('carol', 'POST', `${REPO}/issues/1/comments`, { body: 'hello' })
+  await must('dave', 'PATCH', '/api/v1/user/settings', profile)
+  await must('dave', 'POST', `${REPO}/issues/2/comments`, { body: 'hello' })
+  const position = await last()
+  const { body } = await get(`${REPO}/issues/1/comments`)
+  await must('alice', 'POST', `${REPO}/issues`, { title: 'more' })
+  const past = async (index: number) => (await get(`${REPO}/issues/${index}/comments?at=@${position}`)).body
+  t.same(await past(1), body)
+  await must('carol', 'PATCH', '/api/v1/user/settings', { hide_email: true })
+  t.match(await past(1), [{ user: { ...profile, email: /noreply/ } }])
+  for (const login of ['carol', 'dave']) await must('admin', 'DELETE', `/api/v1/admin/users/${login}`)
+  const hidden = { full_name: '', location: '', website: '', description: '', email: /noreply/ }
+  t.match(await past(1), [{ user: { ...hidden, login: 'carol' } }])
+  t.match(await past(2), [{ user: { ...hidden, login: 'dave' } }])
+})
+
 t.test('a moment is built again after its file was lost', async (t) => {
   const { server, get, must, position, last } = await changed(t)
   t.equal((await get(`${REPO}?at=@${position}`)).status, 200)
