@@ -115,7 +115,7 @@ t.test('a directory that is not a backup is not restored', async (t) => {
   const later = join(place, 'later')
   await mkdir(later)
   await writeFile(join(later, 'manifest.json'), '{"format": 3}')
-  await t.rejects(restore({ directory: later, dataDir }), refusal(/of a later version/))
+  await t.rejects(restore({ directory: later, dataDir }), refusal(/by a later version/))
   await writeFile(join(later, 'manifest.json'), '{')
   await t.rejects(restore({ directory: later, dataDir }), refusal(/manifest\.json is damaged/))
   t.same(await readdir(dataDir).catch(() => []), [])
