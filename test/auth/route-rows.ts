@@ -142,6 +142,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
       'GET /api/docs/json',
       'GET /api/docs/yaml',
       'GET /api/docs/static/theme/mergelog.css',
+      'GET /api/docs/static/theme/mergelog.js',
       'GET /api/docs/static/theme/icon.svg',
       'GET /api/openapi.json',
       'GET /.well-known/nodeinfo',
