@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import t from 'tap'
 import { createLoopScheduler } from '../../src/concurrency/event-loop.ts'
@@ -275,3 +276,22 @@ t.test('work is attributed to its account, also after an await', async (t) => {
   t.strictSame(seen, ['client', 'client', 'client', 'client', 'client'])
   t.equal(currentWorkKey(), undefined)
 })
+
+t.test(
+  'queued work runs in the asynchronous context of its caller, not in that of another client',
+  async (t) => {
+    const request = new AsyncLocalStorage<string>()
+    const { turns, busy, rest } = steppedLoop()
+    const seen: (string | undefined)[] = []
+    for (const name of ['a', 'b', 'c']) {
+      request.run(name, () =>
+        turns.scheduleWork(name, () => {
+          busy(name, 10)
+          seen.push(request.getStore(), turns.currentWorkKey())
+        }),
+      )
+    }
+    await rest()
+    t.same(seen, ['a', 'a', 'b', 'b', 'c', 'c'])
+  },
+)
