@@ -150,10 +150,14 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   let publicUrl = config.publicUrl ?? ''
   const diskUsage = createDiskUsage(readStore)
   const historyCaches = createHistoryCaches(events)
+  const freeSpace = watchFreeSpace(
+    { data: config.dataDir, git: gitDir, attachments: attachments.directory },
+    config.minFreeBytes,
+  )
   const directory = await retryStartup(() => ownMomentsDirectory(config.dataDir, nodes))
   const moments = await createMoments(
     { events, views, diskUsage, historyCaches, publicUrl: () => publicUrl },
-    { directory, deadlineMs: config.readTimeoutMs },
+    { directory, deadlineMs: config.readTimeoutMs, freeSpace },
   )
   const services: Services = {
     config,
@@ -178,10 +182,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     attachments,
     diskUsage,
     webhookDeliveries: createWebhookDeliveries(readStore),
-    freeSpace: watchFreeSpace(
-      { data: config.dataDir, git: gitDir, attachments: attachments.directory },
-      config.minFreeBytes,
-    ),
+    freeSpace,
     startedAt,
     startedAfter: beginning,
     historyCaches,

@@ -49,7 +49,7 @@ export interface Moments {
   resolve(subject: Subject, wanted: WantedMoment): Promise<(MomentPoint & { isNow: boolean }) | undefined>
   /**
    * Opens the documents of the subject as they were after an event that `resolve` returned. The caller releases it.
-   * @throws SlotsFull, StoreUnavailable, the reason of `gone`
+   * @throws SlotsFull, StoreUnavailable, the reason of `gone`, Refused (insufficient storage)
    */
   open(subject: Subject, point: MomentPoint, client: MomentClient): Promise<OpenMoment>
   /** Removes all cached moments: texts of theirs were erased. Resolves when the files are removed that no request reads. */

@@ -14,6 +14,7 @@ import { openSqliteReadStore } from '../../../projections/store/sqlite/sqlite.ts
 import { createViews, type Views } from '../../../projections/views/views.ts'
 import type { MomentClient, MomentPoint, Moments, Subject } from '../../../services/moment.ts'
 import type { AnswerServices, HistoryServices } from '../../../services/services.ts'
+import type { FreeSpace } from '../../../storage/free-space.ts'
 import { momentParts, repositoryParts } from './moment-events.ts'
 import { createMomentViews } from './moment-views.ts'
 import { createResolve } from './resolve.ts'
@@ -54,6 +55,8 @@ interface Options {
   directory: string
   /** How long one read may take, in milliseconds. */
   deadlineMs: number
+  /** Keeps the reserve of the disk free for what clients write. */
+  freeSpace?: FreeSpace
   limits?: Partial<MomentLimits>
 }
 
@@ -63,7 +66,7 @@ const textsOf = (moment: Built) => `${keyOf(moment.subject, moment)} texts`
 /** Creates the moments. The views of `services` are present ones. */
 export async function createMoments(
   services: AnswerServices & HistoryServices,
-  { directory, deadlineMs, limits }: Options,
+  { directory, deadlineMs, freeSpace, limits }: Options,
 ): Promise<Moments> {
   const { count, bytes, builds, waiting } = { ...MOMENT_LIMITS, ...limits }
   const { events } = services
@@ -150,6 +153,7 @@ export async function createMoments(
     const start = nearest(subject, point)
     const release = start && use(start)
     try {
+      await freeSpace?.require('data', start?.bytes)
       const range = { after: start?.position ?? LOG_START, upTo: point.position }
       const parts = momentParts(services, subject, range, client)
       return kept(await builder.build(start?.file, parts), { subject, ...point }, before, false)
@@ -171,6 +175,7 @@ export async function createMoments(
     try {
       const { moment: indexed, release } = await opened(key, client, async (gone) => {
         const before = erasuresNow()
+        await freeSpace?.require('data', moment.bytes)
         const range = { after: LOG_START, upTo: position }
         const parts = repositoryParts(services, 'texts', subject.id, range, { ...client, gone })
         return kept(await builder.build(moment.file, parts), moment, before, true)

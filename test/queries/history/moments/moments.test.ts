@@ -300,6 +300,16 @@ t.test('what a user hides now is hidden in the past, and so is the profile of a 
   t.match(await past(2), [{ user: { ...hidden, login: 'dave' } }])
 })
 
+t.test('a nearly full disk has no space for moments', async (t) => {
+  const dataDir = t.testdir()
+  const { server, position } = await changed(t, { DATA_DIR: dataDir })
+  await server.stop()
+  const { get } = clientOf(await startTestServer(t, { DATA_DIR: dataDir, MIN_FREE_BYTES: '8000TiB' }))
+  t.equal((await get(`${REPO}/issues?at=@${position}`, undefined, null)).status, 507)
+  t.same(await filesIn(dataDir), [])
+  t.equal((await get(`${REPO}/issues`, undefined, null)).status, 200)
+})
+
 t.test('a moment is built again after its file was lost', async (t) => {
   const { server, get, must, position, last } = await changed(t)
   t.equal((await get(`${REPO}?at=@${position}`)).status, 200)
