@@ -115,9 +115,10 @@ function mergeFacts(
 }
 
 function protection(
-  { protection: found, required_approvals, checks: { required, contexts } }: Evidence,
+  { protection: found, required_approvals, checks: { required, contexts }, not_recorded }: Evidence,
   { who, orHidden }: Context,
 ) {
+  if (found === null && not_recorded.includes('protection')) return `<p>${NOT_RECORDED}</p>`
   if (found === null) return '<p class="none">The base branch was not protected.</p>'
   const { rule, settings, changed_at, changed_by, event } = found
   const changed =

@@ -24,6 +24,8 @@ interface ReportRow {
   /** From opening to merge. */
   seconds_to_merge: number
   protection_rule: string | null
+  /** Facts that the log does not have. With `protection`, the branch was protected by an unknown rule. */
+  not_recorded: readonly string[]
   evidence_url: string
 }
 
@@ -49,6 +51,7 @@ export function reportRow(facts: EvidenceFacts, title: string, evidenceUrl: stri
     scheduled: merge.scheduled,
     seconds_to_merge: Math.max(0, Math.round((Date.parse(merge.at) - Date.parse(facts.opened_at)) / 1000)),
     protection_rule: protection?.rule ?? null,
+    not_recorded: facts.not_recorded,
     evidence_url: evidenceUrl,
   }
 }
@@ -67,6 +70,9 @@ function requiredChecks({
   ]
 }
 
+const ruleUnknown = ({ not_recorded }: ReportRow) =>
+  not_recorded.includes('protection') ? 'not recorded' : undefined
+
 const COLUMNS = {
   'pull request': ({ pull_request }) => pull_request,
   title: ({ title }) => title,
@@ -78,13 +84,13 @@ const COLUMNS = {
   'merge commit': ({ merge_commit }) => merge_commit,
   'four eyes': ({ four_eyes }) => wordOf(four_eyes),
   approvals: ({ approvals }) => approvals.join('; '),
-  'required checks': ({ required_checks }) =>
-    required_checks.map(({ context, state }) => `${context}: ${state}`).join('; '),
+  'required checks': (row) =>
+    ruleUnknown(row) ?? row.required_checks.map(({ context, state }) => `${context}: ${state}`).join('; '),
   bypassed: ({ bypassed }) => bypassed?.join('; ') ?? 'not recorded',
   forced: ({ forced }) => wordOf(forced),
   scheduled: ({ scheduled }) => wordOf(scheduled),
   'seconds from opening to merge': ({ seconds_to_merge }) => seconds_to_merge,
-  'protection rule': ({ protection_rule }) => protection_rule,
+  'protection rule': (row) => ruleUnknown(row) ?? row.protection_rule,
   evidence: ({ evidence_url }) => evidence_url,
 } satisfies Readonly<Record<string, (row: ReportRow) => string | number | null>>
 

@@ -5,6 +5,7 @@ import type { MergeDecision } from '../../../../src/events/catalog/pull-requests
 import type { CommitState } from '../../../../src/events/catalog/statuses.ts'
 import type { DomainEvent, Recorded } from '../../../../src/events/domain-events.ts'
 import { evidenceOf } from '../../../../src/queries/pull-requests/evidence/evidence.fold.ts'
+import { reportLine, reportRow } from '../../../../src/queries/pull-requests/evidence/report.ts'
 import { at } from '../../../projections/document-of.ts'
 
 const alice = { id: 1, login: 'alice' }
@@ -188,6 +189,18 @@ t.test('evidence.1: the protection is the one that the decision names', async (t
     protection: null,
     not_recorded: ['merge.move'],
   })
+})
+
+t.test('evidence.5: a protection that was not found is not recorded, instead of no protection', async (t) => {
+  const rowOf = async (found: Awaited<ReturnType<typeof facts>>) => {
+    if (found === undefined) throw new Error('no merge')
+    return reportRow(found, 'A title', 'https://example.org/evidence')
+  }
+  const lost = await rowOf(await facts(opened, started({ protection: { id: 5, updatedAt: at(0) } }), merged))
+  t.match(lost, { protection_rule: null, not_recorded: ['protection', 'merge.move'] })
+  t.match(reportLine(lost), /,not recorded,,no,no,\d+,not recorded,https:/)
+  const free = await rowOf(await facts(opened, started({}), merged))
+  t.match(reportLine(free), /,,,no,no,\d+,,https:/)
 })
 
 t.test('evidence.1: without a decision, it is the one in force', async (t) => {
