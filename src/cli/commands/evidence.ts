@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { type EvidenceDocument, isEvidenceDocument } from '../../api/pull-requests/evidence-document.ts'
 import { loadConfig } from '../../config/config.ts'
+import { canonicalJson } from '../../domain/canonical-json.ts'
 import type { VerifierKey } from '../../domain/transparency/signed-note.ts'
 import { documentProblem } from '../../queries/pull-requests/evidence/check-document.ts'
 import { verifierKeyArgument } from '../checkpoint-arguments.ts'
@@ -61,9 +62,14 @@ async function checkFile(file: string, key: VerifierKey | undefined): Promise<vo
 /** @throws CommandFailed when the file cannot be read or has another form */
 async function readDocument(file: string): Promise<EvidenceDocument> {
   try {
-    const document: unknown = JSON.parse(await readFile(file, 'utf8'))
-    if (isEvidenceDocument(document)) return document
-    throw new CommandFailed(`${file} is no document of evidence: ${isEvidenceDocument.problem(document)}`)
+    const text = await readFile(file, 'utf8')
+    const document: unknown = JSON.parse(text)
+    if (!isEvidenceDocument(document)) {
+      throw new CommandFailed(`${file} is no document of evidence: ${isEvidenceDocument.problem(document)}`)
+    }
+    if (canonicalJson(document) === text.trimEnd()) return document
+    // Of two members with the same name, another reader may take the first.
+    throw new CommandFailed(`${file} is not canonical JSON: check the document as the server gave it`)
   } catch (error) {
     if (error instanceof SyntaxError) {
       throw new CommandFailed(`${file} is no document of evidence: ${error.message}`, { cause: error })

@@ -339,7 +339,14 @@ t.test('evidence.4: mergelog evidence fetches it, and checks it without a server
     /^Consistent: [\s\S]*signature of the checkpoint was not checked/,
   )
 
-  const document = documentIn(await fetchDocument())
+  const text = await fetchDocument()
+  await writeFile(file, text.replace('"four_eyes":', '"four_eyes":false,"four_eyes":'))
+  t.match(await mergelog(['evidence', '--check', file, '--key', keyFile]), {
+    code: 1,
+    stdout: '',
+    stderr: `mergelog: ${file} is not canonical JSON: check the document as the server gave it\n`,
+  })
+  const document = documentIn(text)
   document.facts.merge.forced = true
   await writeFile(file, canonicalJson(document))
   t.match(await mergelog(['evidence', '--check', file, '--key', keyFile]), {
