@@ -35,7 +35,7 @@ export interface MomentBuilder {
 }
 
 /** The directory of the moments of all nodes. */
-export const momentsDirectory = (dataDir: string) => join(dataDir, 'moments')
+const momentsDirectory = (dataDir: string) => join(dataDir, 'moments')
 
 /**
  * Returns a directory for the moments of this start of a node, and removes those of nodes that are gone. Names of nodes would
