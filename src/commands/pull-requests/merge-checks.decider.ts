@@ -8,6 +8,7 @@ import type { BranchProtection } from '../../events/catalog/branches.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { MergeDecision } from '../../events/catalog/pull-requests.ts'
 import { MERGE_STYLES, type MergeStyle } from '../../events/catalog/repositories.ts'
+import { verdictsOf } from '../../projections/models/reviews/review-facts.ts'
 import type { ActivePull, PullState } from './pull-request.decider.ts'
 
 export interface MergeRequest {
@@ -102,6 +103,7 @@ export function mergeDecision(
     checks: protection?.statusCheck ? checks : null,
     checksRevision,
     approvals,
+    reviews: verdictsOf(state.reviews),
   }
 }
 

@@ -33,6 +33,8 @@ const MergeDecision = Type.Object({
   checksRevision: OrNull(Whole),
   /** The ids of the approvals that counted; null when the protection requires none. */
   approvals: OrNull(Type.Array(Whole)),
+  /** All approvals and rejections of the pull request, so that evidence cannot leave one out. */
+  reviews: Type.Array(Type.Object({ id: Whole, kind: Type.Enum(['approved', 'rejected']), dismissed: Flag })),
 })
 export type MergeDecision = Static<typeof MergeDecision>
 

@@ -3,6 +3,7 @@
  * model share the fold. Pure.
  */
 import type { AccountRef } from '../../../events/catalog/parts.ts'
+import type { MergeDecision } from '../../../events/catalog/pull-requests.ts'
 import type { ReviewEvent, Verdict } from '../../../events/catalog/reviews.ts'
 import type { EventOf } from '../../../events/handlers.ts'
 
@@ -24,6 +25,14 @@ export interface ReviewFacts {
   /** For a request: the reviews that do not count while it is open. */
   superseded?: readonly number[]
 }
+
+/** Returns the approvals and rejections among reviews, by id, as a merge decision records them. */
+export const verdictsOf = (reviews: readonly ReviewFacts[]): MergeDecision['reviews'] =>
+  reviews
+    .flatMap(({ id, kind, dismissed }) =>
+      kind === 'approved' || kind === 'rejected' ? [{ id, kind, dismissed }] : [],
+    )
+    .sort((a, b) => a.id - b.id)
 
 const within = (ids: readonly number[]) => {
   const set = new Set(ids)

@@ -1,4 +1,5 @@
 /** Checks the document of a merge's evidence without the server: `evidence.4`. */
+import { isDeepStrictEqual } from 'node:util'
 import type { EvidenceDocument, StoredEvent } from '../../../api/pull-requests/evidence-document.ts'
 import { canonicalJson } from '../../../domain/canonical-json.ts'
 import { originProblem, parseCheckpoint } from '../../../domain/transparency/checkpoint.ts'
@@ -10,7 +11,8 @@ import { withoutTexts } from '../../../events/sealing/sealed-texts.ts'
 import { hashOf, leafOf } from '../../../events/store/chain.ts'
 import { isEventMetadata, type RecordedEvent } from '../../../events/store/event-store.ts'
 import { checksStream, gitStream, pullStream, repositoryStream } from '../../../events/streams.ts'
-import { mergeIn } from './decided-merge.fold.ts'
+import { verdictsOf } from '../../../projections/models/reviews/review-facts.ts'
+import { type Merge, mergeIn } from './decided-merge.fold.ts'
 import { evidenceOf } from './evidence.fold.ts'
 
 /** The document is not genuine, or nothing proves it. */
@@ -85,8 +87,10 @@ function requireOrder(events: readonly StoredEvent[]): void {
 
 /** Requires that all events belong to the merge, and that the stream of the pull request is complete up to it. */
 function requireStreams({ omitted }: EvidenceDocument, events: readonly Recorded<DomainEvent>[]): void {
-  const merged = mergeIn(events)?.merged
-  if (merged === undefined) throw new Wrong('it has no event of a merge')
+  const merge = mergeIn(events)
+  if (merge === undefined) throw new Wrong('it has no event of a merge')
+  requireDecided(merge)
+  const { merged } = merge
   const { repoId, index, head } = merged.data
   const own = pullStream(repoId, index)
   const streams = new Set([own, repositoryStream(repoId), gitStream(repoId), checksStream(repoId, head)])
@@ -108,6 +112,17 @@ function requireStreams({ omitted }: EvidenceDocument, events: readonly Recorded
     }
     last = link.hash
   }
+}
+
+/**
+ * Requires that no event is left out on which the decision depends: reviews, dismissals, and moves of the head. The decision
+ * is part of the merge's event.
+ */
+function requireDecided({ pull, decided, merged }: Merge): void {
+  const { decision } = decided.data
+  if (pull.head.sha !== merged.data.head) throw new Wrong('it lacks a move of the head')
+  if (decision === undefined || isDeepStrictEqual(verdictsOf(pull.reviews), decision.reviews)) return
+  throw new Wrong('its reviews are not those of the decision')
 }
 
 /** Requires that the checkpoint covers all events, and that the key has signed it. */

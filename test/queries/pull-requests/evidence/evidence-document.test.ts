@@ -284,6 +284,17 @@ t.test('evidence.4: tampering is detected', async (t) => {
     )
   })
 
+  t.test('evidence.4: a rejection hidden among the events that are named by hashes only', async (t) => {
+    const document = documentIn(text)
+    const rejection = eventOf(document, 'ReviewSubmitted')
+    const hidden = [rejection, eventOf(document, 'ReviewDismissed')]
+    for (const { revision, metadata } of hidden) {
+      document.omitted.push({ revision, hash: JSON.parse(metadata).hash })
+    }
+    document.events = document.events.filter((event) => !hidden.includes(event))
+    t.equal(await documentProblem(document, key), 'its reviews are not those of the decision')
+  })
+
   t.test('evidence.4: an event that is left out, or of another pull request', async (t) => {
     const without = await change((document) => {
       document.events = document.events.filter(({ type }) => type !== 'ReviewDismissed')

@@ -55,6 +55,7 @@ const decision: MergeDecision = {
   checks: null,
   checksRevision: null,
   approvals: null,
+  reviews: [],
 }
 const started = (facts?: Partial<MergeDecision>): DomainEvent => ({
   type: 'MergeStarted',
