@@ -20,7 +20,7 @@ import { createPendingDocuments } from './pending-documents.ts'
  * a sync.
  */
 const SETTINGS =
-  'PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -16384; ' +
+  'PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -8192; ' +
   'PRAGMA temp_store = MEMORY'
 
 interface Build {

@@ -6,7 +6,7 @@ import type { AnyCollection, Change, Collection, Stored } from '../store/read-st
 import { roughSize } from '../views/rough-size.ts'
 
 /** Limit of the documents that are held back, in characters. */
-const MAX_CHARACTERS = 16 * 1024 * 1024
+const MAX_CHARACTERS = 8 * 1024 * 1024
 
 interface Pending {
   change: Change
