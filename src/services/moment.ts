@@ -52,7 +52,7 @@ export interface Moments {
    * @throws SlotsFull, StoreUnavailable, the reason of `gone`, Refused (insufficient storage)
    */
   open(subject: Subject, point: MomentPoint, client: MomentClient): Promise<OpenMoment>
-  /** Removes all cached moments: texts of theirs were erased. Resolves when the files are removed that no request reads. */
+  /** Removes all cached moments: texts of theirs were erased. Resolves when no file of theirs has a name. */
   forget(): Promise<void>
   /** Number of cached moments, and the size of their files in bytes. */
   cached(): { moments: number; bytes: number }

@@ -83,11 +83,16 @@ export async function createMoments(
   const slots = createSemaphore({ name: 'moments', size: builds, share: 1, waiting })
   const ask = coalesceWithSlots<Built>(slots)
   const running = coalesce<Built>()
+  /** Builds that have not ended. */
+  const building = new Set<Promise<unknown>>()
+  /** Moments whose files are not removed: cached ones, and those that requests read. */
+  const alive = new Set<Built>()
   /** Removals that have not ended. */
   const removing = new Set<Promise<void>>()
 
   function removeUnused(moment: Built): void {
     if (!moment.isEvicted || moment.users > 0) return
+    alive.delete(moment)
     const removal = moment.store
       .close()
       .then(() => builder.remove(moment.file))
@@ -140,12 +145,20 @@ export async function createMoments(
       ...{ subject, position, at, file, bytes, store, views },
       ...{ users: 0, isEvicted: false, hasTexts },
     }
+    alive.add(moment)
     const key = hasTexts ? textsOf(moment) : keyOf(subject, moment)
     if (before === erasuresNow()) built.set(key, moment)
-    if (!built.has(key)) moment.isEvicted = true
+    if (built.peek(key) !== moment) moment.isEvicted = true
     // The callers, if any are left, use it before that.
     setImmediate(use(moment))
     return moment
+  }
+
+  /** Builds a file, for which an erasure waits. */
+  function fileFrom(...parts: Parameters<typeof builder.build>): ReturnType<typeof builder.build> {
+    const made = builder.build(...parts).finally(() => building.delete(made))
+    building.add(made)
+    return made
   }
 
   async function build(subject: Subject, point: MomentPoint, client: MomentClient): Promise<Built> {
@@ -156,7 +169,7 @@ export async function createMoments(
       await freeSpace?.require('data', start?.bytes)
       const range = { after: start?.position ?? LOG_START, upTo: point.position }
       const parts = momentParts(services, subject, range, client)
-      return kept(await builder.build(start?.file, parts), { subject, ...point }, before, false)
+      return kept(await fileFrom(start?.file, parts), { subject, ...point }, before, false)
     } catch (error) {
       // Its file may be missing or damaged.
       if (start !== undefined && error instanceof StoreUnavailable) built.delete(keyOf(subject, start))
@@ -178,7 +191,7 @@ export async function createMoments(
         await freeSpace?.require('data', moment.bytes)
         const range = { after: LOG_START, upTo: position }
         const parts = repositoryParts(services, 'texts', subject.id, range, { ...client, gone })
-        return kept(await builder.build(moment.file, parts), moment, before, true)
+        return kept(await fileFrom(moment.file, parts), moment, before, true)
       })
       try {
         return await read(indexed.views)
@@ -215,7 +228,9 @@ export async function createMoments(
     },
     async forget() {
       built.clear()
-      await Promise.all(removing)
+      await Promise.allSettled(building)
+      // Requests read on from files without names.
+      await Promise.all([...removing, ...[...alive].map((moment) => builder.remove(moment.file))])
     },
     cached: () => ({ moments: built.size, bytes: built.calculatedSize }),
     async close() {

@@ -263,7 +263,14 @@ t.test('erased texts stay erased in the past, and cached moments with them are r
   t.match((await get(`${REPO}/issues/4?at=@${position}`)).body, { body: 'Xq7SECRET' })
   t.match((await get(`${REPO}/issues?q=Xq7SECRET&at=@${position}`)).body, [{ body: 'Xq7SECRET' }])
   t.equal(server.services.moments.cached().moments, 2)
+  const { moments, views } = server.services
+  const { id = 0 } = (await views.repositories.findOne({ key: 'alice/app' })) ?? {}
+  const wanted = await moments.resolve({ kind: 'repository', id }, { position })
+  if (wanted === undefined) throw new Error('the moment is missing')
+  const read = await moments.open({ kind: 'repository', id }, wanted, { client: 'reader' })
   await must('alice', 'POST', `${REPO}/issues/4/erase`, { all: true })
+  t.same(await filesIn(server.dataDir), ['empty.db'], 'also while a request reads one')
+  read.release()
   t.same(server.services.moments.cached(), { moments: 0, bytes: 0 })
   t.same(await filesIn(server.dataDir), ['empty.db'])
   t.match((await get(`${REPO}/issues/4?at=@${position}`)).body, { body: /erased by alice/ })
