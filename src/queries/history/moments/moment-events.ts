@@ -145,7 +145,8 @@ async function accountEvents(
   upTo: Position,
   { client, gone }: MomentClient,
 ): Promise<RecordedEvent[]> {
-  const found: RecordedEvent[] = []
+  /** By stream. An organization may have more events than a call may have arguments. */
+  const found: RecordedEvent[][] = []
   const users = new Set(accounts.flatMap(({ kind, id }) => (kind === 'user' ? [id] : [])))
 
   async function read(stream: string): Promise<RecordedEvent[]> {
@@ -162,13 +163,13 @@ async function accountEvents(
     const own = await read(organizationStream(id))
     for (const member of own.flatMap((event) => accountFold.touches(decode(event)))) users.add(Number(member))
     users.delete(id)
-    found.push(...own)
+    found.push(own)
   }
   const streams = [...users].map(userStream)
   for (let i = 0; i < streams.length; i += CONCURRENT_READS) {
-    found.push(...(await Promise.all(streams.slice(i, i + CONCURRENT_READS).map(read))).flat())
+    found.push(...(await Promise.all(streams.slice(i, i + CONCURRENT_READS).map(read))))
     await nextSlice(client)
     gone?.throwIfAborted()
   }
-  return found.sort((a, b) => a.position - b.position)
+  return found.flat().sort((a, b) => a.position - b.position)
 }
