@@ -42,12 +42,15 @@ const TOP_DIRECTORIES = new Set(
   TOP.filter((entry) => entry.isDirectory() && entry.name !== 'dist').map(({ name }) => name),
 )
 
-/** Whether it can only be a path in the repository. Other paths, such as `views.db`, are in a data directory. */
+/**
+ * Whether it can only be a path in the repository. Other paths, such as `views.db`, are in a data directory; `highlight.js` is
+ * a package.
+ */
 function isRepositoryPath(code: string): boolean {
   if (!/^[\w.@<>*/-]+$/.test(code)) return false
   const [first = '', ...rest] = code.split('/')
   if (rest.length > 0 && TOP_DIRECTORIES.has(first) && !['git', 'data'].includes(first)) return true
-  return /[\w>*-]\.(ts|js|md|yml)$/.test(code)
+  return code !== 'highlight.js' && /[\w>*-]\.(ts|js|md|yml)$/.test(code)
 }
 
 /** Up to the first placeholder: `src/commands` of `src/commands/<aggregate>/`. */

@@ -49,7 +49,7 @@ export function showErrorsAsPages(
         ? undefined
         : reply.statusCode === 401 && config.oidcIssuer !== undefined
           ? signInPath(publicUrl(), base + request.url)
-          : // What is hidden answers like what is missing.
+          : // A hidden resource gets the answer of a missing one.
             reply.statusCode === 404
             ? `${base}/user/login`
             : undefined

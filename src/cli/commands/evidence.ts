@@ -65,14 +65,14 @@ async function readDocument(file: string): Promise<EvidenceDocument> {
     const text = await readFile(file, 'utf8')
     const document: unknown = JSON.parse(text)
     if (!isEvidenceDocument(document)) {
-      throw new CommandFailed(`${file} is no document of evidence: ${isEvidenceDocument.problem(document)}`)
+      throw new CommandFailed(`${file} is not a document of evidence: ${isEvidenceDocument.problem(document)}`)
     }
     if (canonicalJson(document) === text.trimEnd()) return document
     // Of two members with the same name, another reader may take the first.
     throw new CommandFailed(`${file} is not canonical JSON: check the document as the server gave it`)
   } catch (error) {
     if (error instanceof SyntaxError) {
-      throw new CommandFailed(`${file} is no document of evidence: ${error.message}`, { cause: error })
+      throw new CommandFailed(`${file} is not a document of evidence: ${error.message}`, { cause: error })
     }
     throw error
   }

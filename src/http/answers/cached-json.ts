@@ -27,7 +27,7 @@ function cachedText(part: object): string {
   return text
 }
 
-/** Joins the texts of parts without copying them, so many rows share one text of their repository. */
+/** Joins the texts of parts without copying them, so rows share the text of their repository. */
 function serialize(whole: unknown): string {
   const outer = current
   const parts: string[] = []

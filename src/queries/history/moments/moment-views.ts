@@ -144,7 +144,7 @@ function repositoriesThen(
   const then = eachShown(own, async (documents) => {
     const nows = new Map((await present.getMany(documents.map(byId))).map((now) => [now.id, now]))
     return documents.flatMap((past) => {
-      // Nobody has a permission in a repository that was deleted since.
+      // A deleted repository grants no permission.
       const now = nows.get(past.id)
       return now === undefined ? [] : repositoryRules.decideBy(past, now)
     })
