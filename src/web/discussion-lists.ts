@@ -54,7 +54,7 @@ const SORT_NAMES: Readonly<Record<string, string>> = {
 /** How many labels and milestones a form offers. */
 const OFFERED = 100
 
-/** What a row shows of an issue or a pull request. */
+/** The parts of an issue or a pull request that a row shows. */
 type Discussion = Pick<
   Static<typeof IssueWire>,
   'number' | 'title' | 'user' | 'labels' | 'milestone' | 'comments' | 'created_at' | 'state' | 'assignees'

@@ -668,7 +668,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
   'EvidenceCheck.state': 'State of the check: pending, success, error, failure, warning or skipped',
 }
 
-/** What the fields of a place belong to. */
+/** Nouns that stand for the resource of a place in descriptions. */
 export const NOUNS: Readonly<Record<string, string>> = {
   AccessToken: 'token',
   CreateAccessTokenOption: 'token',

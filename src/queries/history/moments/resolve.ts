@@ -12,7 +12,7 @@ import { lastRevision } from '../replay/last-revision.ts'
 
 type Resolved = Awaited<ReturnType<Moments['resolve']>>
 
-/** Clocks of servers differ: so many events behind the last one that is found are looked at, too. */
+/** Number of events after the found one that are checked, too, because clocks of servers differ. */
 const DISORDER = 100
 const OLDEST: Sort<HistoryDocument> = [['position', 1]]
 /** Answers that cannot change any more, because the subject has a later event. */

@@ -366,9 +366,9 @@ t.test('evidence.4: mergelog evidence fetches it, and checks it without a server
     stderr: `mergelog: ${file} is not genuine: its facts do not follow from its events\n`,
   })
   await writeFile(file, '{}')
-  t.match(await mergelog(['evidence', '--check', file]), { code: 1, stderr: /is no document of evidence/ })
+  t.match(await mergelog(['evidence', '--check', file]), { code: 1, stderr: /is not a document of evidence/ })
   await writeFile(file, '{')
-  t.match(await mergelog(['evidence', '--check', file]), { code: 1, stderr: /is no document of evidence/ })
+  t.match(await mergelog(['evidence', '--check', file]), { code: 1, stderr: /is not a document of evidence/ })
   t.match(await mergelog(['evidence']), { code: 2, stderr: /either a pull request/ })
   t.match(await mergelog(['evidence', 'alice/terminal#99', '--url', server.listensAt], environment), {
     code: 1,
