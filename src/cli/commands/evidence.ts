@@ -65,7 +65,9 @@ async function readDocument(file: string): Promise<EvidenceDocument> {
     const text = await readFile(file, 'utf8')
     const document: unknown = JSON.parse(text)
     if (!isEvidenceDocument(document)) {
-      throw new CommandFailed(`${file} is not a document of evidence: ${isEvidenceDocument.problem(document)}`)
+      throw new CommandFailed(
+        `${file} is not a document of evidence: ${isEvidenceDocument.problem(document)}`,
+      )
     }
     if (canonicalJson(document) === text.trimEnd()) return document
     // Of two members with the same name, another reader may take the first.
