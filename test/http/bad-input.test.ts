@@ -260,6 +260,7 @@ t.test('openapi.json names the errors that each route may answer with', async (t
     '403',
     '404',
     '408',
+    '410',
     '422',
     '429',
     '431',
