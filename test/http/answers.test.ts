@@ -5,6 +5,7 @@ import { METHODS, startWorld } from '../auth/route-world.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
 import { checksOf, type Method, operationsOf, readDocumentation } from './documented.ts'
+import { mergedPull } from './operation-targets.ts'
 
 const JSON_TYPE = 'application/json'
 const server = await startTestServer(t)
@@ -288,6 +289,8 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   const left = operationsOf(documentation).filter(
     ({ name, operation }) =>
       !checked.has(name) &&
+      // It needs a signed log, as the fuzz test has.
+      name !== 'get /api/v1/log/proof' &&
       Object.entries(operation.responses).some(
         ([status, { content }]) => status.startsWith('2') && content?.[JSON_TYPE],
       ),
@@ -297,7 +300,9 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
   for (const { name, path, operation } of left) {
     const route = path.replaceAll('{*}', '*').replaceAll(/\{(.+?)\}/g, ':$1')
     const method = METHODS.find((each) => name.startsWith(`${each.toLowerCase()} `)) ?? 'GET'
-    const row = (await ROWS[`${method} ${route}`]?.call?.(place, world)) ?? {}
+    const row = path.endsWith('/pulls/{index}/evidence')
+      ? ((await mergedPull(place)).call ?? {})
+      : ((await ROWS[`${method} ${route}`]?.call?.(place, world)) ?? {})
     const isCarols = /\/user\/(keys\/|gpg_key)|\/threads\/|\/transfer\/accept/.test(path)
     const login = path.includes('/admin/') ? 'admin' : isCarols ? 'carol' : 'alice'
     const sent = { ...row, path: { owner: place.owner, repo: place.repo, ...row.path } }

@@ -42,7 +42,8 @@ const INSTEAD: Readonly<Record<string, (place: Place, world: World) => Promise<P
   }),
 }
 
-async function mergedPull({ make, must, base }: Place): Promise<Partial<Target>> {
+/** Reads a merged pull request. */
+export async function mergedPull({ make, must, base }: Place): Promise<Partial<Target>> {
   const index = await make.pull()
   await must('alice', 'POST', `${base}/pulls/${index}/merge`, { Do: 'merge' })
   return { call: { path: { index } } }

@@ -47,6 +47,7 @@ const finders: Record<string, Finder> = {
   milestones: ({ views }, repoId) => views.milestones.someIds({ repoId }, first(LONG, 'dueAt', 'id')),
   releases: ({ views }, repoId) => views.releases.someIds({ repoId }, first(LONG, 'id')),
   redirects: ({ views }, repoId) => views.redirects.someIds({ repoId }, first(SMALL)),
+  linked_events: ({ views }, repoId) => views.linkedEvents.someIds({ repoId }, first(SMALL, 'position')),
   references: ({ views }, repoId) => views.references.someIds({ repoId }, first(SMALL)),
   reactions: ({ views }, repoId) =>
     views.reactions.someIds({ repoId }, first(SMALL, 'index', 'commentId', 'createdAt')),

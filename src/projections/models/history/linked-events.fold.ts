@@ -16,6 +16,7 @@ export const linkedEventFold: Fold<LinkedEventDocument> = foldOf({
   name: 'linked_events',
   indexes: [{ repoId: 1, position: 1 }],
   version: 1,
+  staysUntilRemoved: true,
   ids({ type, position, data }) {
     if (type === 'ReferencesRecorded') {
       const named = data.references.map(({ issue }) => issue.repoId)
