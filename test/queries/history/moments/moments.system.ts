@@ -38,7 +38,11 @@ async function seeded(url: string, issues: number): Promise<{ at: string; body: 
 t.test('a server that is killed while moments are built leaves nothing wrong', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-moments-'))
   t.teardown(() => rm(dataDir, { recursive: true, force: true, maxRetries: 3 }))
-  const files = () => readdir(join(dataDir, 'moments')).catch(() => [])
+  async function files(): Promise<string[]> {
+    const options = { recursive: true, withFileTypes: true } as const
+    const found = await readdir(join(dataDir, 'moments'), options).catch(() => [])
+    return found.filter((entry) => entry.isFile()).map(({ name }) => name)
+  }
   let { child, url } = await startServerProcess(t, dataDir)
   const moments = await seeded(url, 8)
   for (let round = 0; round < 4; round++) {
