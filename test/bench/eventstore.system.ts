@@ -13,7 +13,7 @@ t.test('npm run bench reports an EventStoreDB that is too old, and does not wait
   })
   await requireEnd(client)
   double.access.hidesEndOfLog = true
-  await t.rejects(requireEnd(client, 200), { message: /"caughtUp".* take 23\.10 or later/ })
+  await t.rejects(requireEnd(client, 200), { message: /"caughtUp".* use 23\.10 or later/ })
   double.access.hidesEndOfLog = false
   await requireEnd(client)
 })
