@@ -14,18 +14,12 @@ import { disconnectSignal } from '../../../http/requests/client-disconnect.ts'
 import { OptionalText } from '../../../http/requests/optional-text.ts'
 import { PageQuery } from '../../../http/requests/paging.ts'
 import { namesIn, RepeatedText } from '../../../http/requests/repeated-text.ts'
-import {
-  type MomentClient,
-  type MomentPoint,
-  type Moments,
-  runAt,
-  type WantedMoment,
-} from '../../../services/moment.ts'
+import { type MomentClient, type MomentPoint, type Moments, runAt } from '../../../services/moment.ts'
 import type { Services } from '../../../services/services.ts'
 import { pagedRows } from '../../paged-list.ts'
 import { indexedHistory } from '../history-index.ts'
 import { repositoryPermissions } from '../history-permissions.ts'
-import { MOMENT_FORMAT, wantedMomentIn } from '../moments/time-travel.ts'
+import { momentIn } from '../moments/time-travel.ts'
 import {
   KIND_NAMES,
   type KindName,
@@ -39,6 +33,7 @@ import { differenceOf } from './summary.ts'
 const MAX_EVENTS = 100_000
 /** Maximum number of events that the answer names for one resource. */
 const MAX_EVENTS_OF_RESOURCE = 100
+/** Number of events that are read per slice of the event loop. */
 const EVENTS_PER_SLICE = 100
 
 const MomentWire = Type.Object(
@@ -96,13 +91,6 @@ const pointWire = ({ position, at }: MomentPoint) => ({ position, at })
 /** The end of the log. */
 const NOW = { position: Number.MAX_SAFE_INTEGER }
 
-/** The moment in a query. @throws Refused (unprocessable) */
-function momentIn(field: string, text: string): WantedMoment {
-  const wanted = wantedMomentIn(text)
-  if (wanted !== undefined) return wanted
-  throw new Refused(refuse.unprocessable(`${field}: ${MOMENT_FORMAT}`))
-}
-
 const causingEvent = ({ position, stream, revision, type, metadata: { at, actor } }: RecordedEvent) => ({
   ...{ position, stream, revision, type, at },
   actor: actor?.login ?? null,
@@ -110,7 +98,7 @@ const causingEvent = ({ position, stream, revision, type, metadata: { at, actor 
 
 /**
  * Returns the resources that the events from `after` (exclusive) to `upTo` (inclusive) touch, in the order of the kinds
- * and then of their first event. Only events that the requester may see count.
+ * and then of their first event. Ignores events that the requester may not see.
  * @throws Refused (unprocessable) for too many events
  */
 async function touchedBetween(

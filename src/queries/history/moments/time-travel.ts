@@ -20,10 +20,6 @@ declare module 'fastify' {
 const HEADER = 'Mergelog-At'
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
-/** The reason of a refusal of another text. */
-export const MOMENT_FORMAT =
-  'must be a date as 2026-11-26, a date-time as in RFC 3339, or a position of the log as @1234'
-
 /**
  * Returns the moment in a text: a date, a time, or `@` and a position of the log. Undefined for other texts. Times without a
  * fraction mean the end of that second, dates the end of that day in UTC.
@@ -35,6 +31,14 @@ export function wantedMomentIn(text: string): WantedMoment | undefined {
   }
   const instant = lastInstantOfDay(text)
   return instant === undefined ? undefined : { at: comparableTime(instant) }
+}
+
+/** Returns the moment in a field of a request. @throws Refused (unprocessable) */
+export function momentIn(field: string, text: unknown): WantedMoment {
+  const wanted = typeof text === 'string' ? wantedMomentIn(text) : undefined
+  if (wanted !== undefined) return wanted
+  const format = 'must be a date as 2026-11-26, a date-time as in RFC 3339, or a position of the log as @1234'
+  throw new Refused(refuse.unprocessable(`${field}: ${format}`))
 }
 
 /**
@@ -99,12 +103,7 @@ function wantedBy(request: FastifyRequest): WantedMoment | null {
   if (ofHeader !== undefined && ofQuery !== undefined) {
     throw unprocessable(`cannot be given together with the header ${HEADER}`)
   }
-  const text = ofQuery ?? ofHeader
-  const wanted = typeof text === 'string' ? wantedMomentIn(text) : undefined
-  if (wanted === undefined) {
-    throw unprocessable(MOMENT_FORMAT)
-  }
-  return wanted
+  return momentIn('at', ofQuery ?? ofHeader)
 }
 
 /**
